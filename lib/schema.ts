@@ -945,6 +945,7 @@ export interface Payouts {
   id: Generated<Int8>;
   paid_on: Timestamp | null;
   partner_id: Int8;
+  payment_file_number: Int8 | null;
   payout_address: string | null;
   payout_run_id: Int8 | null;
   program_id: Int8;
@@ -2050,7 +2051,7 @@ export interface DatabaseFunctions {
     row: { save_rules: boolean | null }
   }
   send_payouts: {
-    arguments: { of_program_id: number | null; payout_ids: (number)[] | null; amounts: (number)[] | null; addresses: (string)[] | null }
+    arguments: { of_program_id: number | null; payout_ids: (number)[] | null; amounts: (number)[] | null; addresses: (string)[] | null; of_file_number: number | null }
     row: { send_payouts: boolean | null }
   }
   start_bulk_job: {
@@ -2266,7 +2267,7 @@ export const functionCalls: {
   save_join_page: { text: 'select save_join_page($1, $2)', names: ['of_program_id', 'changes'] },
   save_mail_choices: { text: 'select save_mail_choices($1, $2, $3)', names: ['of_user_id', 'topics', 'frequencies'] },
   save_rules: { text: 'select save_rules($1, $2, $3, $4)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules'] },
-  send_payouts: { text: 'select send_payouts($1, $2, $3, $4)', names: ['of_program_id', 'payout_ids', 'amounts', 'addresses'] },
+  send_payouts: { text: 'select send_payouts($1, $2, $3, $4, $5)', names: ['of_program_id', 'payout_ids', 'amounts', 'addresses', 'of_file_number'] },
   start_bulk_job: { text: 'select start_bulk_job($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_kind', 'of_settings', 'matching', 'from_position', 'most_messages'] },
   start_click_sink: { text: 'select start_click_sink()', names: [] },
   stop_payout_batch: { text: 'select stop_payout_batch($1, $2)', names: ['of_program_id', 'of_batch_id'] },

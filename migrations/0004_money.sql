@@ -186,6 +186,8 @@ create table payouts (
   ),
   -- When a payment file first contained the payout. From then on, its amount and address never change.
   sent_at timestamptz,
+  -- The number of that file within the program, if the partner requested the payout. No other file contains it.
+  payment_file_number bigint check (payment_file_number > 0),
   -- The number of the balance's last entry when the payout was created. A trigger sets it, and the audit derives the payable amount from it.
   created_at_entry_number bigint not null default 0,
   -- Null if the partner requested it.
@@ -219,12 +221,14 @@ create table payouts (
     when 'unclaimed' then sent_at is not null
     else true
   end),
+  check ((payment_file_number is not null) = (sent_at is not null and payout_run_id is null)),
   check (num_nulls(reference, paid_on) = 0 and status in ('paid', 'returned', 'failed')
     or num_nulls(reference, paid_on) = 2 and status <> 'paid')
 );
 create unique index payouts_payout_run_key on payouts (program_id, payout_run_id, partner_id, currency)
   where payout_run_id is not null;
 create index payouts_partner_idx on payouts (program_id, partner_id, currency, id);
+create index payouts_file_idx on payouts (program_id, payment_file_number) where payment_file_number is not null;
 create index payouts_updated_idx on payouts (program_id, updated_at);
 create index payouts_open_idx on payouts (program_id, partner_id, currency, id) where decided_at is null;
 create unique index payouts_request_key on payouts (program_id, request_id);

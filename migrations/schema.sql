@@ -1322,6 +1322,7 @@ create table payouts (
   amount_cents amount_cents not null,
   status text not null default 'requested'::text,
   sent_at timestamp with time zone,
+  payment_file_number bigint,
   created_at_entry_number bigint not null default 0,
   payout_run_id bigint,
   payout_address text,
@@ -1346,8 +1347,10 @@ CASE status
     WHEN 'unclaimed'::text THEN (sent_at IS NOT NULL)
     ELSE true
 END),
-  constraint payouts_check4 CHECK ((((num_nulls(reference, paid_on) = 0) AND (status = ANY (ARRAY['paid'::text, 'returned'::text, 'failed'::text]))) OR ((num_nulls(reference, paid_on) = 2) AND (status <> 'paid'::text)))),
+  constraint payouts_check4 CHECK (((payment_file_number IS NOT NULL) = ((sent_at IS NOT NULL) AND (payout_run_id IS NULL)))),
+  constraint payouts_check5 CHECK ((((num_nulls(reference, paid_on) = 0) AND (status = ANY (ARRAY['paid'::text, 'returned'::text, 'failed'::text]))) OR ((num_nulls(reference, paid_on) = 2) AND (status <> 'paid'::text)))),
   constraint payouts_paid_on_open CHECK ((paid_on >= (date_trunc('month'::text, ((created_at AT TIME ZONE 'UTC'::text) - '12:00:00'::interval)))::date)),
+  constraint payouts_payment_file_number_check CHECK ((payment_file_number > 0)),
   constraint payouts_payout_address_check CHECK ((length(payout_address) <= 320)),
   constraint payouts_reference_check CHECK (((length(reference) >= 1) AND (length(reference) <= 200))),
   constraint payouts_requested_cents_check CHECK (((requested_cents)::bigint > 0)),
@@ -1355,6 +1358,7 @@ END),
   constraint payouts_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id),
   constraint payouts_program_id_payout_run_id_fkey FOREIGN KEY (program_id, payout_run_id) REFERENCES payout_runs(program_id, id)
 );
+CREATE INDEX payouts_file_idx ON public.payouts USING btree (program_id, payment_file_number) WHERE (payment_file_number IS NOT NULL);
 CREATE INDEX payouts_open_idx ON public.payouts USING btree (program_id, partner_id, currency, id) WHERE (decided_at IS NULL);
 CREATE INDEX payouts_partner_idx ON public.payouts USING btree (program_id, partner_id, currency, id);
 CREATE UNIQUE INDEX payouts_payout_run_key ON public.payouts USING btree (program_id, payout_run_id, partner_id, currency) WHERE (payout_run_id IS NOT NULL);
@@ -9005,6 +9009,7 @@ begin
       new.payout_run_id, new.request_id) is distinct from (old.program_id, old.id, old.partner_id, old.currency, old.requested_cents,
       old.created_at, old.created_at_entry_number, old.payout_run_id, old.request_id)
     or old.status not in ('requested', 'in_run') and (new.amount_cents <> old.amount_cents or new.payout_address is distinct from old.payout_address and new.payout_address is not null)
+    or new.payment_file_number is distinct from old.payment_file_number and old.payment_file_number is not null
     or new.paid_on is not null and old.paid_on is not null and (new.reference, new.paid_on) <> (old.reference, old.paid_on) then
     raise exception 'payouts stay as they were sent and paid' using errcode = 'restrict_violation';
   end if;
@@ -12481,6 +12486,10 @@ begin
     select w.* from payouts w
     where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.status = 'paid' and w.decided_at = run.paid_at order by w.id
   loop
+    if payout.payout_address is null then
+      perform end_payout(payout, 'returned', 'The run was reopened after the partner''s account was erased.');
+      continue;
+    end if;
     perform post_returned_payout(payout);
     update payouts w set status = 'sent', sent_at = coalesce(w.sent_at, now()), decided_at = null, reference = null, paid_on = null
     where w.program_id = of_program_id and w.id = payout.id;
@@ -13084,22 +13093,29 @@ CREATE OR REPLACE FUNCTION public.self_billing_terms(of_program_id bigint, of_pa
 RETURN (SELECT max(t.version) AS max FROM (program_terms t LEFT JOIN accepted_terms a ON (((a.program_id = t.program_id) AND (a.partner_id = self_billing_terms.of_partner_id) AND (a.version = t.version)))) WHERE ((t.program_id = self_billing_terms.of_program_id) AND t.self_billing AND (a.withdrawn_at IS NULL) AND ((a.version IS NOT NULL) OR (EXISTS (SELECT FROM applications a_1 WHERE ((a_1.program_id = t.program_id) AND (a_1.partner_id = self_billing_terms.of_partner_id) AND (a_1.terms_version = t.version) AND (a_1.status = 'approved'::text)))))))
 ;
 
-CREATE OR REPLACE FUNCTION public.send_payouts(of_program_id bigint, payout_ids bigint[], amounts bigint[], addresses text[])
+CREATE OR REPLACE FUNCTION public.send_payouts(of_program_id bigint, payout_ids bigint[], amounts bigint[], addresses text[], of_file_number bigint)
  RETURNS boolean
  LANGUAGE plpgsql
 AS $function$
+declare
+  new_number bigint;
 begin
+  -- Two new files at the same time get different numbers.
+  perform pg_advisory_xact_lock(hashtextextended('payment files of ' || of_program_id, 0));
   perform lock_payout_balances(of_program_id, payout_ids);
   if exists (
     select from unnest(payout_ids, amounts, addresses) f (id, amount_cents, address)
     left join payouts w on w.program_id = of_program_id and w.id = f.id and w.status in ('requested', 'in_run', 'sent', 'paid')
     left join partners p on p.program_id = w.program_id and p.id = w.partner_id
     left join payout_items i on i.program_id = w.program_id and i.payout_id = w.id
-    where i.payout_id is not null or (w.amount_cents, coalesce(w.payout_address, p.payout_email, p.email)) is distinct from (f.amount_cents, f.address)
+    where i.payout_id is not null or w.payment_file_number is distinct from of_file_number
+      or (w.amount_cents, coalesce(w.payout_address, p.payout_email, p.email)) is distinct from (f.amount_cents, f.address)
   ) then
     return false;
   end if;
-  update payouts w set status = 'sent', sent_at = now(), payout_address = f.address
+  select coalesce(max(w.payment_file_number), 0) + 1 into new_number from payouts w where w.program_id = of_program_id;
+  update payouts w set status = 'sent', sent_at = now(), payout_address = f.address,
+    payment_file_number = case w.status when 'requested' then new_number end
   from unnest(payout_ids, addresses) f (id, address)
   where w.program_id = of_program_id and w.id = f.id and w.status in ('requested', 'in_run');
   return true;

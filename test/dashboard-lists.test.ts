@@ -4,6 +4,7 @@ import { createSandbox } from '../lib/local/sandbox.ts'
 import { formatMoney } from '../lib/money.ts'
 import { createAdjustment } from '../lib/money/adjustments.ts'
 import { createPayoutRun, payPayoutRun } from '../lib/money/payout-runs.ts'
+import { askPayout } from '../lib/money/payouts.ts'
 import { createCode } from '../lib/programs/codes.ts'
 import { createConnection } from '../lib/processors/connections.ts'
 import { addPartner } from '../lib/programs/partners.ts'
@@ -1043,6 +1044,29 @@ test('the files of payouts, runs and statements name the run and the payout of e
   expect(await rowsOf(ofPartner)).toMatchObject(entries)
   const ofSelf = `/partner/payouts/${programId}/statement.csv?currency=jpy`
   expect(await rowsOf(ofSelf, paying.partnerToken)).toMatchObject(entries)
+
+  // A requested payout is only in one new file. The page then offers that file again.
+  await createAdjustment(stack.db, programId, { ...adjustment, amountCents: 700 }, crypto.randomUUID(), [])
+  const ask = { programId, partnerId, currency: 'jpy', amountCents: 700, requestId: crypto.randomUUID() }
+  const reference = `payout-${await askPayout(stack.db, ask)}`
+  const files = async () => {
+    const cookie = `${sessionCookie}=${encodeURIComponent(paying.dashboardToken)}`
+    const html = await (await fetch(`${stack.baseUrl}/programs/${programId}/payouts`, { headers: { cookie } })).text()
+    return Array.from(
+      html.matchAll(/href="([^"]+csv\?layout=csv[^"]*)"[^>]*>([^<]+)/g),
+      ([, href = '', text = '']) => ({
+        href: href.replaceAll('&amp;', '&'),
+        text,
+      }),
+    )
+  }
+  const [fresh, ...others] = await files()
+  expect([fresh?.text, others]).toEqual(['CSV file, JPY', []])
+  const lines = await rowsOf(fresh?.href ?? '')
+  expect(lines).toMatchObject([{ reference, amount: '700' }])
+  const [again, ...more] = await files()
+  expect([again?.text, more]).toEqual([expect.stringMatching(/^CSV file, JPY: sent .+, 1 payout$/), []])
+  expect(await rowsOf(again?.href ?? '')).toEqual(lines)
 })
 
 /** The partners of a list in order. */

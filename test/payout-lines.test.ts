@@ -76,7 +76,10 @@ test('a deduction after a payout was sent waits for the next payment', async () 
   const { programId, earn, adjust, request, pay, lines, differences } = await createBooks()
   await earn('first', 100)
   const one = await request(100)
-  await sql.query("update payouts set status = 'sent', sent_at = now() where program_id = $1", [programId])
+  await sql.query(
+    "update payouts set status = 'sent', sent_at = now(), payment_file_number = 1 where program_id = $1",
+    [programId],
+  )
   await adjust('Too much', -40)
   await pay(one, 100)
   await adjust('Bonus', 90)

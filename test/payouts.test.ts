@@ -6,12 +6,14 @@ import { listAdjustments, createAdjustment } from '../lib/money/adjustments.ts'
 import { approveCommissions } from '../lib/money/commissions.ts'
 import {
   exportPayments,
+  listAskedFiles,
   maxPayments,
   payoutFile,
   type PayoutLayout,
   payoutLayouts,
   pays,
 } from '../lib/money/payout-files.ts'
+import { erasePayee } from '../lib/money/payees.ts'
 import { listPayoutLines } from '../lib/money/payout-lines.ts'
 import {
   listPayoutsDue,
@@ -211,13 +213,13 @@ describe('a payout run', () => {
     const asked = await ask(500)
     const file = () => exportPayments(db, programId, { askedIn: 'usd' }, { layout: 'csv' })
     await move(first, 'moved@example.com')
-    expect(await file()).not.toContain(`payout-${asked}`)
+    await expect(file()).rejects.toThrow('No requested payout in USD is waiting')
     const runId = (await run()) ?? 0
     const { payouts, excluded } = await readPayoutRun(db, programId, runId)
     expect(payouts.map((w) => w.partner_id)).toEqual([second])
     expect(excluded).toMatchObject([{ partner_id: first, reason: 'payout_address_changed' }])
     await sql.query("update partners set payout_waits_until = payout_waits_until - interval '24 hours'")
-    expect(await file()).toContain('moved@example.com')
+    expect(await file()).toContain(`payout-${asked},Partner 0,moved@example.com`)
     expect(await run()).not.toBeNull()
   })
 
@@ -348,6 +350,16 @@ async function bookedIn(programId: number) {
   }
 }
 
+/** Lets a file for Wise hold one payment until the test ends. */
+function holdOnePayment() {
+  const { wise } = maxPayments
+  maxPayments.wise = 1
+  onTestFinished(() => void Object.assign(maxPayments, { wise }))
+}
+
+/** The ids of the payouts in a file. */
+const idsIn = (file: string) => [...file.matchAll(/payout-(\d+)/g)].map(([, id]) => Number(id))
+
 describe('a payout that is in a file', () => {
   test('keeps its amount: a refund lowers the balance below zero, and both sides are notified', async () => {
     const { program, programId, sales, run, amountsOf, balances, due } = await createPaying()
@@ -383,36 +395,81 @@ describe('a payout that is in a file', () => {
     expect(await differencesIn(programId)).toEqual([])
   })
 
-  test('stays in one part of the file, whatever becomes payable between two downloads', async () => {
-    const { programId, first, second, ask } = await createPaying()
-    await ask(2000)
-    await askPayout(db, { programId, partnerId: second, currency: 'usd', amountCents: 1000, requestId: randomUUID() })
-    const waits = (until: string) =>
-      sql.query(`update partners set payout_waits_until = ${until} where id = $1`, [first])
-    const { wise } = maxPayments
-    maxPayments.wise = 1
-    onTestFinished(() => void Object.assign(maxPayments, { wise }))
-    const parts: string[] = []
-    const download = async (part: number) => {
-      const file = await exportPayments(db, programId, { askedIn: 'usd' }, { layout: 'wise', part })
-      parts.push(/payout-\d+/.exec(file)?.[0] ?? '')
-    }
-    await waits("now() + interval '1 hour'")
-    await download(1)
-    await waits('null')
-    await download(2)
-    await download(1)
-    expect(parts[1]).not.toBe(parts[0])
-    expect(parts[2]).toBe(parts[0])
+  test('stays in its part of a run, in any order of downloads and after another payout failed', async () => {
+    const { programId, run } = await createPaying()
+    const runId = (await run()) ?? 0
+    const [first = 0, second = 0] = (await readPayoutRun(db, programId, runId)).payouts.map(({ id }) => id)
+    holdOnePayment()
+    const download = async (part: number) =>
+      idsIn(await exportPayments(db, programId, { payoutRunId: runId, part }, { layout: 'wise', currency: 'usd' }))
+    expect([await download(2), await download(1)]).toEqual([[second], [first]])
+    await returnPayout(db, programId, first, 'failed', 'Account closed')
+    expect(await download(2)).toEqual([second])
+    await expect(download(1)).rejects.toThrow('has nothing left to pay')
+    const whole = exportPayments(db, programId, { payoutRunId: runId }, { layout: 'wise' })
+    expect(idsIn(await whole)).toEqual([second])
   })
 
-  test('keeps its address', async () => {
-    const { programId, first, ask } = await createPaying()
-    await ask(2000)
-    const file = () => exportPayments(db, programId, { askedIn: 'usd' }, { layout: 'csv' })
-    const before = await file()
+  test('is only in one file of requested payouts, which can be downloaded again', async () => {
+    const { programId, first, second, ask } = await createPaying()
+    const asked = [
+      await ask(1000),
+      await askPayout(db, {
+        programId,
+        partnerId: second,
+        currency: 'usd',
+        amountCents: 1000,
+        requestId: randomUUID(),
+      }),
+    ]
+    const file = (fileNumber?: number, layout: PayoutLayout = 'csv') =>
+      exportPayments(db, programId, { askedIn: 'usd', fileNumber }, { layout })
+    const old = await file()
+    expect(idsIn(old)).toEqual(asked)
+    await expect(file()).rejects.toThrow('No requested payout in USD is waiting for a file')
+    const later = await ask(400)
+    expect(idsIn(await file())).toEqual([later])
     await sql.query("update partners set payout_email = 'moved@example.com' where id = $1", [first])
-    expect(await file()).toBe(before)
+    expect(await file(1)).toBe(old)
+    expect(idsIn(await file(2))).toEqual([later])
+    await expect(file(3)).rejects.toThrow('no such file')
+    const { rows } = await sql.query<{ sent_at: Date }>(
+      'select distinct sent_at from payouts where program_id = $1 order by sent_at desc',
+      [programId],
+    )
+    const numbered = { currency: 'usd', payment_file_number: expect.any(Number) }
+    expect(await listAskedFiles(db, programId)).toEqual([
+      { ...numbered, payment_file_number: 2, sent_at: rows[0]?.sent_at, payments: 1 },
+      { ...numbered, payment_file_number: 1, sent_at: rows[1]?.sent_at, payments: 2 },
+    ])
+    holdOnePayment()
+    await expect(file(1, 'wise')).rejects.toThrow('can hold 1 payments, but there are 2')
+    await returnPayout(db, programId, asked[0] ?? 0, 'failed', 'Account closed')
+    expect(idsIn(await file(1))).toEqual(asked.slice(1))
+  })
+
+  test('is in one of several new files that are downloaded at once', async () => {
+    const { programId, second, ask } = await createPaying()
+    const asked = [
+      await ask(1000),
+      await ask(1000),
+      await askPayout(db, {
+        programId,
+        partnerId: second,
+        currency: 'usd',
+        amountCents: 1000,
+        requestId: randomUUID(),
+      }),
+    ]
+    holdOnePayment()
+    const downloads = Array.from({ length: 5 }, () =>
+      exportPayments(db, programId, { askedIn: 'usd' }, { layout: 'wise' }),
+    )
+    const files = (await Promise.allSettled(downloads)).flatMap((file) =>
+      file.status === 'fulfilled' ? [idsIn(file.value)] : [],
+    )
+    expect(files.flat().toSorted((a, b) => a - b)).toEqual(asked)
+    expect((await listAskedFiles(db, programId)).map((file) => file.payment_file_number)).toEqual([3, 2, 1])
   })
 
   test("stays open if it doesn't fit the file format", async () => {
@@ -541,6 +598,30 @@ describe('undoing a paid run', () => {
     const ever = { from: new Date(0), to: new Date('2100-01-01T00:00:00Z'), currency: 'usd' }
     const entries = await listStatementEntries(db, { programId, partnerId: first }, ever, { limit: 10 })
     expect(entries.map((entry) => entry.reference)).toEqual(['right', null, 'transfer-1', 'transfer-1', null])
+    expect(await differencesIn(programId)).toEqual([])
+  })
+
+  test('returns the payout of an erased account, which no file can pay anymore', async () => {
+    const { programId, first, second, run, amountsOf, due, balances } = await createPaying()
+    const { userId } = await createPerson(
+      db,
+      { AUTH_SECRET: 'x'.repeat(32) },
+      { name: 'Ann', email: `ann-${randomUUID()}@example.com` },
+    )
+    await tiePartner(db, first, userId)
+    const runId = (await run()) ?? 0
+    await payPayoutRun(db, programId, runId, transfer, 3000)
+    await erasePayee(db, 'key', userId)
+    await reopenPayoutRun(db, programId, runId)
+    expect(await amountsOf(runId)).toEqual([
+      [first, 2000, 'returned'],
+      [second, 1000, 'sent'],
+    ])
+    expect(await due()).toEqual([[first, 2000, 'no_payout_address']])
+    const file = await exportPayments(db, programId, { payoutRunId: runId }, { layout: 'csv' })
+    expect(idsIn(file)).toHaveLength(1)
+    await payPayoutRun(db, programId, runId, transfer, 1000)
+    expect(await balances()).toEqual([2000, 0])
     expect(await differencesIn(programId)).toEqual([])
   })
 

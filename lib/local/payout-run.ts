@@ -10,7 +10,7 @@ import { readRunningStack } from '../commands/running-stack.ts'
 
 const help = `npm run -s payout-run -- PROGRAM                                 makes a payout run and prints it as JSON
 npm run -s payout-run -- PROGRAM --paid RUN --reference TEXT     marks a run as paid, today or with --paid-on YYYY-MM-DD
-npm run -s payout-run -- PROGRAM --file RUN --layout ${payoutLayouts.join('|')}   prints a run's file; --currency eur for one currency`
+npm run -s payout-run -- PROGRAM --file RUN --layout ${payoutLayouts.join('|')}   prints a run's file; --currency eur for one currency, --part 2 for a part`
 
 const options = {
   paid: { type: 'string' },
@@ -19,6 +19,7 @@ const options = {
   file: { type: 'string' },
   layout: { type: 'string' },
   currency: { type: 'string' },
+  part: { type: 'string' },
 } as const
 
 function idOf(text: string | undefined, what: string): number {
@@ -46,7 +47,12 @@ function read({ values, positionals }: ReturnType<typeof parse>): (db: Database)
     const layout = payoutLayouts.find((known) => known === (values.layout ?? 'csv'))
     if (!layout) throw new OperatorError(`--layout is one of ${payoutLayouts.join(', ')}.`)
     const payoutRunId = idOf(values.file, 'payout run')
-    return async (db) => await exportPayments(db, programId, { payoutRunId }, { layout, currency: values.currency })
+    const part = values.part === undefined ? undefined : Number(values.part)
+    if (part !== undefined && !(Number.isSafeInteger(part) && part > 0)) {
+      throw new OperatorError('Set --part to 1 or more.')
+    }
+    const of = { payoutRunId, part }
+    return async (db) => await exportPayments(db, programId, of, { layout, currency: values.currency })
   }
   if (values.paid !== undefined) {
     const runId = idOf(values.paid, 'payout run')

@@ -1,4 +1,4 @@
-import { expressionBuilder } from 'kysely'
+import { expressionBuilder, sql } from 'kysely'
 import { machineCsv, withoutFormula } from '../csv.ts'
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
@@ -38,30 +38,34 @@ export interface Payment {
   program_name: string
 }
 
-/** The payouts for a file: the payouts of a payout run, or open payouts that partners requested. */
-type PaymentsOf = { payoutRunId: number } | { askedIn: string }
+/**
+ * The payouts for a file. For a payout run: its payouts, or one part of them (from 1) if one file can't hold all. For payouts that partners
+ * requested in a currency: the unsent ones, or those of an earlier file.
+ */
+type PaymentsOf =
+  | { payoutRunId: number; part?: number | undefined }
+  | { askedIn: string; fileNumber?: number | undefined }
 
-/** The layout, the chosen currency if any, and the part (from 1) if one file can't hold all payouts. */
+/** The layout, and the chosen currency if any. */
 export interface PayoutFile {
   layout: PayoutLayout
   currency?: string | undefined
-  part?: number | undefined
 }
 
 /**
- * Creates a file with which a program pays payouts. Sent payouts come first, and then the longest waiting ones. For a run, the file
- * contains the open payouts, optionally in one currency. Once the run is paid, the file contains the paid payouts. Until then, it omits
- * payouts that were paid individually, so that nobody pays them again. Payouts that partners requested belong to no run, so two files never
- * hold the same money. Partners without a payout address are excluded.
+ * Creates a file with which a program pays payouts, in the order of their ids. For a run, the file contains the open payouts, optionally in
+ * one currency. Once the run is paid, the file contains the paid payouts. Until then, it omits payouts that were paid individually, so that
+ * nobody pays them again. Payouts that partners requested belong to no run, and only to the first file that contained them. So two files
+ * never hold the same money. Partners without a payout address are excluded.
  *
  * The payouts in the file are marked as sent. Their amounts and addresses never change again, so the file matches the later deductions from
- * the balances. Throws `conflict` if the layout cannot pay a payout, and `not_found` if a run has no payouts.
+ * the balances. Throws `conflict` if the layout cannot pay a payout or hold all payouts, and `not_found` if there are none.
  */
 export async function exportPayments(
   db: Database,
   programId: number,
   of: PaymentsOf,
-  { layout, currency, part = 1 }: PayoutFile,
+  { layout, currency }: PayoutFile,
 ): Promise<string> {
   let query = kysely
     .selectFrom('payouts as w')
@@ -90,44 +94,49 @@ export async function exportPayments(
         ),
       ),
     )
-    // Sent payouts stay first, in the order of sending. So no part of a file repeats a payment from an earlier part, even if payouts
-    // have been added since then.
-    .orderBy('w.sent_at', (order) => order.asc().nullsLast())
     .orderBy('w.id')
-  query =
-    'payoutRunId' in of
-      ? query
-          .where('w.payout_run_id', '=', of.payoutRunId)
-          .where((eb) =>
-            eb.or([
-              eb('w.decided_at', 'is', null),
-              eb.and([
-                eb('w.status', '=', 'paid'),
-                eb.exists(
-                  eb
-                    .selectFrom('payout_runs as r')
-                    .whereRef('r.program_id', '=', 'w.program_id')
-                    .whereRef('r.id', '=', 'w.payout_run_id')
-                    .where('r.paid_at', 'is not', null),
-                ),
-              ]),
-            ]),
-          )
-      : query.where(isAskedPayment).where('w.currency', '=', of.askedIn)
-  if (currency !== undefined) query = query.where('w.currency', '=', currency)
   const limit = maxPayments[layout]
-  if (limit !== undefined) query = query.limit(limit).offset((part - 1) * limit)
+  const fileNumber = 'askedIn' in of ? of.fileNumber : undefined
+  if ('payoutRunId' in of) {
+    query = query
+      .where('w.payout_run_id', '=', of.payoutRunId)
+      .where((eb) =>
+        eb.or([
+          eb('w.decided_at', 'is', null),
+          eb.and([
+            eb('w.status', '=', 'paid'),
+            eb.exists(
+              eb
+                .selectFrom('payout_runs as r')
+                .whereRef('r.program_id', '=', 'w.program_id')
+                .whereRef('r.id', '=', 'w.payout_run_id')
+                .where('r.paid_at', 'is not', null),
+            ),
+          ]),
+        ]),
+      )
+    if (limit !== undefined && of.part !== undefined) {
+      query = query.where('w.id', 'in', idsOfPart(programId, of.payoutRunId, of.part, limit))
+    }
+  } else {
+    query = query
+      .where(isAskedPayment)
+      .where('w.currency', '=', of.askedIn)
+      .where('w.payment_file_number', fileNumber === undefined ? 'is' : '=', fileNumber ?? null)
+    // The next file contains the rest.
+    if (limit !== undefined && fileNumber === undefined) query = query.limit(limit)
+  }
+  if (currency !== undefined) query = query.where('w.currency', '=', currency)
   for (let attempt = 0; attempt < 5; attempt++) {
     const payments = await db.query(query)
-    if (payments.length === 0 && 'payoutRunId' in of) {
-      throw new ApiError('not_found', 'This program has no such payout run, or the run has nothing left to pay.')
-    }
+    if (payments.length === 0) throw new ApiError('not_found', nothingIn(of))
     const file = payoutFile(layout, payments)
     const send = call('send_payouts', {
       of_program_id: programId,
       payout_ids: payments.map(({ id }) => id),
       amounts: payments.map(({ amount_cents: cents }) => cents),
       addresses: payments.map(({ email }) => email),
+      of_file_number: fileNumber ?? null,
     })
     const [row] = await retryOnce(() => db.query(send))
     if (row?.send_payouts) return file
@@ -135,18 +144,52 @@ export async function exportPayments(
   throw new ApiError('conflict', 'The payouts of this file are changing. Download it again in a moment.')
 }
 
-/** The number of requested payouts in the payment files, by currency. */
-export async function countAskedPayments(db: Database, programId: number) {
+/** The parts count all payouts of the run, so a payout stays in its part whatever happens to the others. */
+function idsOfPart(programId: number, payoutRunId: number, part: number, limit: number) {
+  const numbered = kysely
+    .selectFrom('payouts')
+    .select(['id', sql<number>`row_number() over (partition by currency order by id)`.as('number')])
+    .where('program_id', '=', programId)
+    .where('payout_run_id', '=', payoutRunId)
+  return kysely
+    .selectFrom(numbered.as('n'))
+    .select('n.id')
+    .where('n.number', '>', (part - 1) * limit)
+    .where('n.number', '<=', part * limit)
+}
+
+function nothingIn(of: PaymentsOf): string {
+  if ('payoutRunId' in of) {
+    return 'This program has no such payout run, or this file of the run has nothing left to pay.'
+  }
+  return of.fileNumber === undefined
+    ? `No requested payout in ${of.askedIn.toUpperCase()} is waiting for a file. You can download earlier files again from the payouts page.`
+    : 'This program has no such file, or its payouts are all decided.'
+}
+
+export type AskedFile = Awaited<ReturnType<typeof listAskedFiles>>[number]
+
+/**
+ * Lists the payment files of requested payouts, newest first, with their number of open payouts. The file with the number null doesn't
+ * exist yet. It will contain the unsent payouts in its currency.
+ */
+export async function listAskedFiles(db: Database, programId: number) {
   return await db.query(
     kysely
       .selectFrom('payouts as w')
       .innerJoin('partners as p', (join) =>
         join.onRef('p.program_id', '=', 'w.program_id').onRef('p.id', '=', 'w.partner_id'),
       )
-      .select((eb) => ['w.currency', eb.cast<number>(eb.fn.countAll(), 'bigint').as('payments')])
+      .select((eb) => [
+        'w.currency',
+        'w.payment_file_number',
+        'w.sent_at',
+        eb.cast<number>(eb.fn.countAll(), 'bigint').as('payments'),
+      ])
       .where('w.program_id', '=', programId)
       .where(isAskedPayment)
-      .groupBy('w.currency')
+      .groupBy(['w.payment_file_number', 'w.sent_at', 'w.currency'])
+      .orderBy('w.payment_file_number', (order) => order.desc().nullsFirst())
       .orderBy('w.currency'),
   )
 }
@@ -171,9 +214,16 @@ const payment = expressionBuilder<{ w: DB['payouts']; p: DB['partners'] }, 'w' |
 /**
  * Writes a payout file. Files for PayPal and Wise contain unchanged values. People open the plain CSV in a spreadsheet, so its names can't
  * be formulas. Its addresses don't change, because money is sent to them. PayPal's file has no header and one currency. Its customer id
- * has up to 30 characters and no spaces. Throws `conflict` for a value that the file can't contain.
+ * has up to 30 characters and no spaces. Throws `conflict` for a value that the file can't contain, and for too many payments.
  */
 export function payoutFile(layout: PayoutLayout, payments: Payment[]): string {
+  const limit = maxPayments[layout] ?? payments.length
+  if (payments.length > limit) {
+    throw new ApiError(
+      'conflict',
+      `This file can hold ${limit} payments, but there are ${payments.length}. Choose a part of the run or another layout.`,
+    )
+  }
   const unwritable = payments.find(({ name, email, program_name }) =>
     /[\p{Cc}\u2028\u2029]/u.test(name + email + program_name),
   )

@@ -494,6 +494,7 @@ export const kinds = {
       amount_cents: 'integer',
       status: 'text',
       sent_at: 'past?',
+      payment_file_number: 'integer?',
       created_at_entry_number: 'integer',
       payout_run_id: 'payout_runs?',
       payout_address: 'text?',

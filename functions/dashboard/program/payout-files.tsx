@@ -1,15 +1,17 @@
 import { ApiError } from '../../../lib/errors.ts'
 import { isCurrency } from '../../../lib/money.ts'
 import {
+  type AskedFile,
   maxPayments,
   type PayoutFile,
   type PayoutLayout,
   payoutLayouts,
   pays,
 } from '../../../lib/money/payout-files.ts'
-import { addressOf, positiveInteger } from '../components/address.ts'
+import { addressOf } from '../components/address.ts'
 import { Segments } from '../components/blocks.tsx'
 import { LinkButton } from '../components/blocks.tsx'
+import { counted, formatDate, formatNumber } from '../components/format.tsx'
 
 const layoutNames: Record<PayoutLayout, string> = { paypal: 'PayPal', wise: 'Wise', csv: 'CSV' }
 
@@ -19,46 +21,91 @@ export interface PaymentCount {
   payments: number
 }
 
+interface FileLink {
+  href: string
+  text: string
+}
+
+const fileName = (layout: PayoutLayout, currency: string) => `${layoutNames[layout]} file, ${currency.toUpperCase()}`
+
+const layoutsFor = (currency: string) => payoutLayouts.filter((layout) => pays(layout, currency))
+
+interface RunFileLinksProps {
+  address: string
+  /** The payments of the run in any state, because the parts of its files count all of them. */
+  counts: PaymentCount[]
+  /** The files of a paid run are for the records. Their links are in a menu. */
+  isPaid: boolean
+}
+
+/** Links to the payment files of a run by currency, in parts if one file can't hold all payments. */
+export function RunFileLinks({ address, counts, isPaid }: RunFileLinksProps) {
+  const links = counts.flatMap(({ currency, payments }) =>
+    layoutsFor(currency).flatMap((layout) => {
+      const parts = Math.ceil(payments / (maxPayments[layout] ?? payments))
+      return Array.from({ length: parts }, (_, index) => ({
+        href: addressOf(address, { layout, currency, part: String(index + 1) }),
+        text: `${fileName(layout, currency)}${parts > 1 ? ` (${index + 1} of ${parts})` : ''}`,
+      }))
+    }),
+  )
+  return isPaid ? <FileMenu title="Payment files, already paid" links={links} /> : <FileButtons links={links} />
+}
+
+/** The number of earlier files that can be downloaded again. */
+const earlierShown = 20
+
+/** Links to the payment files of requested payouts: new files, and a menu that downloads the files of earlier exports again. */
+export function AskedFileLinks({ address, files }: { address: string; files: AskedFile[] }) {
+  const unsent = files.filter(({ payment_file_number: number }) => number === null)
+  const fresh = unsent.flatMap(({ currency, payments }) =>
+    layoutsFor(currency).map((layout) => {
+      const limit = maxPayments[layout] ?? payments
+      const name = fileName(layout, currency)
+      return {
+        href: addressOf(address, { layout, currency }),
+        text: payments > limit ? `${name} (first ${formatNumber(limit)})` : name,
+      }
+    }),
+  )
+  const earlier = files
+    .filter(({ payment_file_number: number }) => number !== null)
+    .slice(0, earlierShown)
+    .flatMap(({ currency, payment_file_number: number, sent_at: sentAt, payments }) =>
+      layoutsFor(currency)
+        .filter((layout) => payments <= (maxPayments[layout] ?? payments))
+        .map((layout) => ({
+          href: addressOf(address, { layout, currency, file: String(number) }),
+          text: `${fileName(layout, currency)}: sent ${sentAt ? formatDate(sentAt) : ''}, ${counted(payments, 'payout', 'payouts')}`,
+        })),
+    )
+  return (
+    <>
+      <FileButtons links={fresh} />
+      <FileMenu title="Download again" links={earlier} />
+    </>
+  )
+}
+
 /** If there are more files, they are in a menu. */
 const buttonsShown = 3
 
-interface PayoutFileLinksProps {
-  address: string
-  counts: PaymentCount[]
-  /** The files of a paid run are for the records. Their links are in a menu. */
-  isPaid?: boolean
+function FileButtons({ links }: { links: FileLink[] }) {
+  if (links.length > buttonsShown) return <FileMenu title="Payment files" links={links} />
+  return (
+    <>
+      {links.map((link) => (
+        <LinkButton {...link} />
+      ))}
+    </>
+  )
 }
 
-/** Links to the payment files of each currency, in parts if one file can't hold all payments. */
-export function PayoutFileLinks({ address, counts, isPaid = false }: PayoutFileLinksProps) {
-  const byCurrency = Map.groupBy(counts, ({ currency }) => currency)
-  const files = [...byCurrency].map(([currency, list]) => ({
-    currency,
-    length: list.reduce((sum, { payments }) => sum + payments, 0),
-  }))
-  const links = files.flatMap(({ currency, length }) =>
-    payoutLayouts
-      .filter((layout) => pays(layout, currency))
-      .flatMap((layout) => {
-        const parts = Math.ceil(length / (maxPayments[layout] ?? length))
-        return Array.from({ length: parts }, (_, index) => ({
-          href: addressOf(address, { layout, currency, part: String(index + 1) }),
-          text: `${layoutNames[layout]} file, ${currency.toUpperCase()}${parts > 1 ? ` (${index + 1} of ${parts})` : ''}`,
-        }))
-      }),
-  )
+function FileMenu({ title, links }: { title: string; links: FileLink[] }) {
   if (links.length === 0) return null
-  if (links.length <= buttonsShown && !isPaid)
-    return (
-      <>
-        {links.map((link) => (
-          <LinkButton {...link} />
-        ))}
-      </>
-    )
   return (
     <details class="switcher">
-      <summary class="button">{isPaid ? 'Payment files, already paid' : 'Payment files'}</summary>
+      <summary class="button">{title}</summary>
       <div class="menu">
         {links.map(({ href, text }) => (
           <a href={href}>{text}</a>
@@ -92,10 +139,10 @@ export function PayoutViews({
 
 /** Reads the requested file from the query. Throws `invalid_request`. */
 export function payoutFileOf(query: Record<string, string>): PayoutFile & { currency: string } {
-  const { layout: name, currency = '', part } = query
+  const { layout: name, currency = '' } = query
   const layout = payoutLayouts.find((known) => known === name)
   if (!layout || !isCurrency(currency)) {
     throw new ApiError('invalid_request', `Set layout=${payoutLayouts.join(' or ')}, and a currency such as usd.`)
   }
-  return { layout, currency, part: positiveInteger(part) ?? 1 }
+  return { layout, currency }
 }

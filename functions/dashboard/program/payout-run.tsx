@@ -17,7 +17,7 @@ import {
 import { listPayoutLines, payoutLineTotals } from '../../../lib/money/payout-lines.ts'
 import { isOpenStatus, type Payout, payoutTotals } from '../../../lib/money/payouts.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
-import { addressOf, idInPath } from '../components/address.ts'
+import { addressOf, idInPath, positiveInteger } from '../components/address.ts'
 import { Badge, Card, LinkButton, Metric, Segments } from '../components/blocks.tsx'
 import { Form, Hidden, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
@@ -49,7 +49,7 @@ import {
 } from '../components/payout.tsx'
 import { Providing, readProviding } from './payout-run-provider.tsx'
 import { partnerAddress, partnerColumn } from './partner-columns.tsx'
-import { PayoutFileLinks, payoutFileOf } from './payout-files.tsx'
+import { payoutFileOf, RunFileLinks } from './payout-files.tsx'
 
 /** One payout run: its payments, its files, and the form that marks it as paid. */
 export const pages = createProgramPages()
@@ -122,9 +122,10 @@ pages.get('/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
   const pays = may(roles, 'payout:pay')
   const open = run.sums.filter(({ status }) => isOpenStatus(status))
   const inFiles = run.paid_at === null ? open : run.sums.filter(({ status }) => status === 'paid')
-  const files = inFiles
-    .map(({ payments, at_provider: elsewhere, ...sum }) => ({ ...sum, payments: payments - elsewhere }))
-    .filter(({ payments }) => payments > 0)
+  const inFile = new Set(inFiles.filter((sum) => sum.payments > sum.at_provider).map(({ currency }) => currency))
+  const files = [...Map.groupBy(run.sums, ({ currency }) => currency)]
+    .filter(([currency]) => inFile.has(currency))
+    .map(([currency, sums]) => ({ currency, payments: sums.reduce((total, sum) => total + sum.payments, 0) }))
   const byHand = open.some(({ at_provider: count }) => count > 0) ? undefined : open
   const mayReopen = pays && run.is_reopenable
   const excludedAddress = addressOf(address, { part: excludedPart })
@@ -155,7 +156,7 @@ pages.get('/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
           {run.sums.some(({ status }) => status === 'paid' || status === 'returned') && (
             <LinkButton href={`${address}/lines`} text="Paid commissions" />
           )}
-          {pays && <PayoutFileLinks address={`${address}/file.csv`} counts={files} isPaid={run.paid_at !== null} />}
+          {pays && <RunFileLinks address={`${address}/file.csv`} counts={files} isPaid={run.paid_at !== null} />}
         </>
       }
     >
@@ -296,9 +297,10 @@ pages.get('/payout-runs/:runId/file.csv', requireProgram('payout:pay'), async (c
     const record = addressOf(`${runPage(c)}/file.csv`, { ...query, already_paid: 'yes' })
     return c.render(<AlreadyPaid run={run} address={runPage(c)} record={record} />)
   }
-  const text = await exportPayments(c.get('db'), programId, { payoutRunId }, file)
-  const paid = run.paid_on === null ? '' : '-already-paid'
-  return await exportCsv(c, `payout-run-${payoutRunId}-${file.layout}-${file.currency}${paid}`, text)
+  const part = positiveInteger(query['part'])
+  const text = await exportPayments(c.get('db'), programId, { payoutRunId, part }, file)
+  const suffix = `${part !== undefined && part > 1 ? `-part-${part}` : ''}${run.paid_on === null ? '' : '-already-paid'}`
+  return await exportCsv(c, `payout-run-${payoutRunId}-${file.layout}-${file.currency}${suffix}`, text)
 })
 
 function AlreadyPaid({ run, address, record }: { run: PayoutRun; address: string; record: string }) {
@@ -348,6 +350,7 @@ pages.post('/payout-runs/:runId/confirm', requireProgram('payout:pay'), form(pay
   const run = await readPayoutRunPart(c.get('db'), c.get('program').id, runId, { payments: { limit: 0 } })
   const open = run.sums.filter(({ status }) => isOpenStatus(status))
   const payments = open.reduce((sum, { payments: count }) => sum + count, 0)
+  const unsent = open.reduce((sum, { status, payments: count }) => (status === 'in_run' ? sum + count : sum), 0)
   const transfer = { amount_cents: String(amountCents), reference, paid_on: paidOn.toISOString().slice(0, 10) }
   return c.render(
     <ProgramPage
@@ -363,6 +366,9 @@ pages.post('/payout-runs/:runId/confirm', requireProgram('payout:pay'), form(pay
           <Metric label="Reference" value={reference} />
           <Metric label="Paid on" value={formatDate(paidOn)} />
         </dl>
+        {unsent > 0 && unsent < payments && (
+          <p>{`No payment file contains ${counted(unsent, 'payment', 'payments')} of this run yet. Download all files first.`}</p>
+        )}
         <Form action={`${runPage(c)}/pay`} submit="Confirm payment" cancel={runPage(c)}>
           <Hidden fields={transfer} />
         </Form>

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
-import { countAskedPayments, exportPayments } from '../../../lib/money/payout-files.ts'
+import { type AskedFile, exportPayments, listAskedFiles } from '../../../lib/money/payout-files.ts'
 import { listPayoutLines, payoutLineTotals } from '../../../lib/money/payout-lines.ts'
 import {
   type Payout,
@@ -12,7 +12,7 @@ import {
   payoutsStatement,
 } from '../../../lib/money/payouts.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
-import { backTo, cameFrom, idInPath } from '../components/address.ts'
+import { backTo, cameFrom, idInPath, positiveInteger } from '../components/address.ts'
 import { redirectWith } from '../components/flash.tsx'
 import { form, reasonForm } from '../components/form.ts'
 import { asQuery, readListQuery, byId, exportCsv, programList, stateIn } from '../components/list.tsx'
@@ -24,7 +24,7 @@ import { statementList } from '../components/statement.tsx'
 import { partnerIn } from './partner-columns.tsx'
 import { Payee, payoutColumns, PayoutDecisions, payoutsCsv, payoutsOf, payoutStates } from '../components/payout.tsx'
 import { partnerAddress } from './partner-columns.tsx'
-import { type PaymentCount, PayoutFileLinks, payoutFileOf, PayoutViews } from './payout-files.tsx'
+import { AskedFileLinks, payoutFileOf, PayoutViews } from './payout-files.tsx'
 
 /** The payouts that partners requested and that runs created. */
 export const pages = createProgramPages()
@@ -52,13 +52,13 @@ programList(pages, '/payouts', 'payout:list', (c) => {
     cursor: byId,
     read: (part) => payoutsStatement({ programId }, { ...part, ...filters }),
     totals: () => payoutTotals({ programId }, filters),
-    more: async () => (pays ? await countAskedPayments(c.get('db'), programId) : []),
-    show: (_, counts: PaymentCount[] = []) => ({
+    more: async () => (pays ? await listAskedFiles(c.get('db'), programId) : []),
+    show: (_, files: AskedFile[] = []) => ({
       lead: 'Payouts that partners requested or that payout runs created. Transfer the money, then mark them as paid.',
       what: 'Partner or reference',
       sorts,
       views: <PayoutViews programId={programId} current="payouts" />,
-      actions: <PayoutFileLinks address={`${address}/payouts.csv`} counts={counts} />,
+      actions: <AskedFileLinks address={`${address}/payouts.csv`} files={files} />,
       caption: 'Payouts, newest first',
       columns: [
         payoutColumns.created,
@@ -117,9 +117,12 @@ programList(pages, '/partners/:partnerId/statement', 'payout:list', (c) => {
 
 pages.get('/payouts/payouts.csv', requireProgram('payout:pay'), async (c) => {
   const program = c.get('program')
-  const file = payoutFileOf(c.req.query())
-  const text = await exportPayments(c.get('db'), program.id, { askedIn: file.currency }, file)
-  return await exportCsv(c, `payouts-${program.id}-${file.layout}-${file.currency}`, text)
+  const query = c.req.query()
+  const file = payoutFileOf(query)
+  const fileNumber = positiveInteger(query['file'])
+  const text = await exportPayments(c.get('db'), program.id, { askedIn: file.currency, fileNumber }, file)
+  const suffix = fileNumber === undefined ? '' : `-file-${fileNumber}-again`
+  return await exportCsv(c, `payouts-${program.id}-${file.layout}-${file.currency}${suffix}`, text)
 })
 
 /** The page on which somebody decided: the payout's run, or the list of payouts. */

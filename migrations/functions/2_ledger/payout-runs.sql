@@ -96,7 +96,8 @@ return coalesce((run).paid_at > now() - interval '24 hours', false) and not exis
 
 -- Undoes marking a run as paid, so that its paid payouts get the status `sent` again. This is possible for 24 hours, and only until the
 -- next run. `run_id` is null if the program has no such run. If `is_open` is false, it was too late. An open run stays unchanged, and so
--- does a run that a provider paid.
+-- does a run that a provider paid. If erasing a partner's account cleared the payout's address, no file can pay it anymore. It is returned
+-- instead, so that its amount is payable again.
 create or replace function reopen_payout_run(of_program_id bigint, of_run_id bigint, out run_id bigint, out is_open boolean)
 language plpgsql as $$
 #variable_conflict use_column
@@ -117,6 +118,10 @@ begin
     select w.* from payouts w
     where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.status = 'paid' and w.decided_at = run.paid_at order by w.id
   loop
+    if payout.payout_address is null then
+      perform end_payout(payout, 'returned', 'The run was reopened after the partner''s account was erased.');
+      continue;
+    end if;
     perform post_returned_payout(payout);
     update payouts w set status = 'sent', sent_at = coalesce(w.sent_at, now()), decided_at = null, reference = null, paid_on = null
     where w.program_id = of_program_id and w.id = payout.id;

@@ -14,7 +14,7 @@ end $$;
 create or replace trigger payouts_note_balance before insert on payouts
   for each row execute function note_balance_of_payout();
 
--- Prevents changes to a payout's partner, currency and request, and to its amount, address, reference and day once it is sent or paid.
+-- Prevents changes to a payout's partner, currency and request, and to its amount, address, file, reference and day once it is sent or paid.
 -- Erasing its partner's account clears the address.
 create or replace function keep_payout() returns trigger language plpgsql as $$
 begin
@@ -22,6 +22,7 @@ begin
       new.payout_run_id, new.request_id) is distinct from (old.program_id, old.id, old.partner_id, old.currency, old.requested_cents,
       old.created_at, old.created_at_entry_number, old.payout_run_id, old.request_id)
     or old.status not in ('requested', 'in_run') and (new.amount_cents <> old.amount_cents or new.payout_address is distinct from old.payout_address and new.payout_address is not null)
+    or new.payment_file_number is distinct from old.payment_file_number and old.payment_file_number is not null
     or new.paid_on is not null and old.paid_on is not null and (new.reference, new.paid_on) <> (old.reference, old.paid_on) then
     raise exception 'payouts stay as they were sent and paid' using errcode = 'restrict_violation';
   end if;
@@ -123,22 +124,31 @@ begin
   end if;
 end $$;
 
--- Freezes the amounts and addresses of payouts in a payment file. From then on, they count as sent. Returns false and changes nothing if
--- one of them has another amount or address now, is no longer payable, or is at a provider.
-create or replace function send_payouts(of_program_id bigint, payout_ids bigint[], amounts bigint[], addresses text[]) returns boolean
-language plpgsql as $$
+-- Freezes the amounts and addresses of payouts in a payment file. From then on, they count as sent. Requested payouts get the number of
+-- their file. `of_file_number` is that number if the file is downloaded again, and null for a new file or a run. Returns false and changes
+-- nothing if one of them has another amount or address now, is no longer payable, is in another file, or is at a provider.
+create or replace function send_payouts(
+  of_program_id bigint, payout_ids bigint[], amounts bigint[], addresses text[], of_file_number bigint
+) returns boolean language plpgsql as $$
+declare
+  new_number bigint;
 begin
+  -- Two new files at the same time get different numbers.
+  perform pg_advisory_xact_lock(hashtextextended('payment files of ' || of_program_id, 0));
   perform lock_payout_balances(of_program_id, payout_ids);
   if exists (
     select from unnest(payout_ids, amounts, addresses) f (id, amount_cents, address)
     left join payouts w on w.program_id = of_program_id and w.id = f.id and w.status in ('requested', 'in_run', 'sent', 'paid')
     left join partners p on p.program_id = w.program_id and p.id = w.partner_id
     left join payout_items i on i.program_id = w.program_id and i.payout_id = w.id
-    where i.payout_id is not null or (w.amount_cents, coalesce(w.payout_address, p.payout_email, p.email)) is distinct from (f.amount_cents, f.address)
+    where i.payout_id is not null or w.payment_file_number is distinct from of_file_number
+      or (w.amount_cents, coalesce(w.payout_address, p.payout_email, p.email)) is distinct from (f.amount_cents, f.address)
   ) then
     return false;
   end if;
-  update payouts w set status = 'sent', sent_at = now(), payout_address = f.address
+  select coalesce(max(w.payment_file_number), 0) + 1 into new_number from payouts w where w.program_id = of_program_id;
+  update payouts w set status = 'sent', sent_at = now(), payout_address = f.address,
+    payment_file_number = case w.status when 'requested' then new_number end
   from unnest(payout_ids, addresses) f (id, address)
   where w.program_id = of_program_id and w.id = f.id and w.status in ('requested', 'in_run');
   return true;
