@@ -63,7 +63,7 @@ create table import_rows (
   partner_id bigint,
   -- The row of the program that it creates, changes or finds.
   target_id bigint,
-  -- The replaced values, for the undo.
+  -- For the undo: the changed columns, each with its old and its new value, and when the import updated a customer.
   replaced jsonb,
   is_applied boolean not null default false,
   primary key (program_id, import_id, id),

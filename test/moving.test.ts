@@ -281,6 +281,93 @@ test('a second import changes the history, and undoing it restores the amount an
   expect(await contents(sql, shop.programId)).toBe(once)
 })
 
+test('an undo keeps addresses, groups and names of customers that changed or were used after the import', async () => {
+  const { shop, call } = await startCaller()
+  const { programId, partnerId, otherPartnerId } = shop
+  await sql.query(
+    `update partners set email = case id when $2 then 'ada@example.com' else 'bob@example.com' end,
+      payout_email = case id when $2 then 'old@example.com' end where program_id = $1`,
+    [programId, partnerId],
+  )
+  // Customers who are known by the processor's id only.
+  const ids = Array.from({ length: 5 }, (_, n) => `cus_${n}`)
+  const added = await sql.query<{ id: string }>(
+    `insert into customers (program_id, click_id, link_id, partner_id, last_click_at)
+    select $1, 'cust_' || gen_random_uuid(), $4, $2, now() from unnest($3::text[])
+    returning id`,
+    [programId, partnerId, ids, shop.linkId],
+  )
+  await sql.query(
+    `insert into processor_customers (program_id, processor_customer_id, customer_id) select $1, * from unnest($2::text[], $3::bigint[])`,
+    [programId, ids, added.rows.map(({ id }) => id)],
+  )
+  const sent = {
+    source: 'csv',
+    files: [
+      {
+        name: 'partners.csv',
+        content:
+          'id,name,email,payout email,group\n1,Ada,ada@example.com,csv@example.com,Gold\n2,Bob,bob@example.com,csv@example.com,Gold',
+      },
+      {
+        name: 'customers.csv',
+        content: `stripe customer id,user id,email,partner\n${ids.map((id, n) => `${id},${n < 2 ? '' : `u${n}`},${id}@example.com,1`).join('\n')}`,
+      },
+    ],
+  }
+  const { import_id: id, counts } = (await call('POST', '', sent)).body
+  expect(counts).toMatchObject({ create: 1, update: 7, error: 0 })
+  expect((await call('POST', `/${id}/apply`)).body.state).toBe('applied')
+
+  await sql.query(`update partners set payout_email = 'new@example.com' where id = $1`, [partnerId])
+  const other = await sql.query(`insert into partner_groups (program_id, name) values ($1, 'Silver') returning id`, [
+    programId,
+  ])
+  await sql.query('update partners set group_id = $2 where id = $1', [partnerId, other.rows[0].id])
+  const keyed =
+    'update customers set updated_at = clock_timestamp(), customer_key = $2, key_unverified_since = $3 where id = $1'
+  await sql.query(keyed, [added.rows[0]?.id, 'u0', null])
+  await sql.query(keyed, [added.rows[1]?.id, 'u1', new Date()])
+  await endpoint.db.query(
+    // A lead with an imported key, and then a purchase.
+    statementOf('select settle_lead($1, $2, null, $3, now(), 1, null, null, null, null, null)', [
+      programId,
+      'u2',
+      'cust_1_',
+    ]),
+  )
+  const metadata = { program_id: String(programId), svc_customer_key: 'u3' }
+  const paid = { ...shop, customer: 'cus_x' }
+  expect((await send(paid, 'invoice.paid', bill(paid, { metadata }))).body).toMatchObject({
+    outcome: 'recorded',
+    reason: null,
+  })
+  expect((await call('POST', `/${id}/undo`)).body.state).toBe('undone')
+
+  const partnersNow = await sql.query(
+    `select p.payout_email, g.name, p.external_id from partners p left join partner_groups g on g.id = p.group_id
+    where p.id = any ($1) order by p.id`,
+    [[partnerId, otherPartnerId]],
+  )
+  expect(partnersNow.rows).toEqual([
+    { payout_email: 'new@example.com', name: 'Silver', external_id: null },
+    { payout_email: null, name: null, external_id: null },
+  ])
+  const customersNow = await sql.query(
+    `select c.customer_key, r.reason, c.email_hash is not null as has_email from customers c
+    join import_rows r on r.program_id = c.program_id and r.target_id = c.id and r.kind = 'customer' where c.program_id = $1 order by c.id`,
+    [programId],
+  )
+  expect(customersNow.rows).toEqual([
+    { customer_key: 'u0', reason: 'in_use', has_email: true },
+    { customer_key: 'u1', reason: 'in_use', has_email: true },
+    { customer_key: 'u2', reason: 'in_use', has_email: true },
+    { customer_key: 'u3', reason: 'in_use', has_email: true },
+    { customer_key: null, reason: 'adds_names', has_email: false },
+  ])
+  expect(await audits(shop)).toEqual([])
+})
+
 test('an import whose money is in a payout cannot be undone', async () => {
   const { shop, call } = await startCaller()
   const { import_id: id } = (await call('POST', '', { source: 'rewardful', files })).body

@@ -387,7 +387,7 @@ export const importOperations = (): Operation[] => [
     path: `${path}/{import_id}/undo`,
     summary: 'Undo an import',
     description:
-      'Deletes the objects that the import created and reverts its changes. Objects that are already used by clicks, sales or people are kept, and their rows say `in_use`. Returns `conflict` if a payout already contains money from the import.',
+      'Deletes the objects that the import created and reverts its changes, except for values that have changed since. Objects that are already used by clicks, sales or people are kept, and their rows say `in_use`. Returns `conflict` if a payout already contains money from the import.',
     scope: 'manage',
     parameters: [pathParameter()],
     errors: ['not_found', 'conflict'],

@@ -68,6 +68,13 @@ begin
   return applied;
 end $$;
 
+-- Returns the columns that an update changed, each with its old and its new value.
+create or replace function changed_columns(old_row jsonb, new_row jsonb) returns jsonb language sql immutable
+return (
+  select coalesce(jsonb_object_agg(o.key, jsonb_build_array(o.value, new_row->o.key)), '{}') from jsonb_each(old_row) o
+  where o.value <> new_row->o.key
+);
+
 create or replace function apply_partner_row(import imports, applied import_rows) returns import_rows language plpgsql as $$
 declare
   of_group_id constant bigint := group_of_row(import, applied.fields->>'group');
@@ -82,8 +89,10 @@ begin
   update partners p set external_id = imported_id(import, applied.source_id), group_id = coalesce(p.group_id, of_group_id),
     payout_email = case when p.user_id is null then coalesce(p.payout_email, applied.fields->>'payout_email') else p.payout_email end
   where p.program_id = import.program_id and p.id = applied.target_id
-  returning jsonb_build_object('external_id', old.external_id, 'group_id', old.group_id, 'payout_email', old.payout_email)
-  into applied.replaced;
+  returning changed_columns(
+    jsonb_build_object('external_id', old.external_id, 'group_id', old.group_id, 'payout_email', old.payout_email),
+    jsonb_build_object('external_id', new.external_id, 'group_id', new.group_id, 'payout_email', new.payout_email)
+  ) into applied.replaced;
   return applied;
 end $$;
 
@@ -127,8 +136,10 @@ begin
       email_hash = coalesce(c.email_hash, decode(applied.fields->>'email_hash', 'hex')),
       mailbox_hash = case when c.email_hash is null then decode(applied.fields->>'mailbox_hash', 'hex') else c.mailbox_hash end
     where c.program_id = import.program_id and c.id = applied.target_id
-    returning jsonb_build_object('customer_key', old.customer_key, 'email_hash', encode(old.email_hash, 'hex'),
-      'mailbox_hash', encode(old.mailbox_hash, 'hex')) into applied.replaced;
+    returning changed_columns(
+      jsonb_build_object('customer_key', old.customer_key, 'email_hash', old.email_hash, 'mailbox_hash', old.mailbox_hash),
+      jsonb_build_object('customer_key', new.customer_key, 'email_hash', new.email_hash, 'mailbox_hash', new.mailbox_hash)
+    ) || jsonb_build_object('updated_at', new.updated_at) into applied.replaced;
   end if;
   -- Allows the same minute as existed_at, because clocks differ and processors round to whole seconds.
   insert into processor_customers (program_id, processor_customer_id, customer_id, known_from)
@@ -167,7 +178,10 @@ begin
     update imported_commissions c set amount_cents = (applied.fields->>'amount_cents')::bigint,
       status = coalesce(applied.fields->>'status', 'pending')
     where c.program_id = import.program_id and c.id = applied.target_id
-    returning jsonb_build_object('amount_cents', old.amount_cents, 'status', old.status) into applied.replaced;
+    returning changed_columns(
+      jsonb_build_object('amount_cents', old.amount_cents, 'status', old.status),
+      jsonb_build_object('amount_cents', new.amount_cents, 'status', new.status)
+    ) into applied.replaced;
     return applied;
   end if;
   insert into imported_commissions (program_id, partner_id, customer_id, external_id, amount_cents, currency, status, sale_cents, payment_id,

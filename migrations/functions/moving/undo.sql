@@ -1,5 +1,6 @@
 -- Undoes an import, newest rows first. It deletes all unused objects, so that the program is in its previous state. Objects that clicks,
--- sales or people already use are kept, and their rows have the reason `in_use`.
+-- sales or people already use are kept, and their rows have the reason `in_use`. A change is only reverted if nobody has changed the value
+-- since.
 
 -- Returns whether a payout contains money of an opening balance: a later payout that was not returned.
 create or replace function is_paid_out(adjustment adjustments) returns boolean language sql stable
@@ -78,13 +79,28 @@ begin
   return true;
 end $$;
 
--- Deletes a customer if nothing refers to them, or removes the added names.
+-- Returns the old value of a column if the import changed it and nothing has changed it since. Otherwise returns the current value.
+create or replace function restored(replaced jsonb, column_name text, current_value text) returns text language sql immutable
+return case when replaced->column_name->>1 = current_value then replaced->column_name->>0 else current_value end;
+
+-- Returns whether a lead, a purchase or a person has used a customer since an import added names to them. The next call may only contain
+-- these names. A sale can begin a moment before the import and wait for it.
+create or replace function is_used_since(customer customers, added_at timestamptz) returns boolean language sql stable
+return (customer).updated_at not in (added_at, now()) or exists (
+  select from sales s
+  where s.program_id = (customer).program_id and s.customer_id = (customer).id and s.created_at > added_at - interval '1 minute'
+);
+
+-- Deletes a customer if nothing refers to them. Or removes the added names, unless somebody has used the customer since.
 create or replace function undo_customer_row(undone import_rows) returns boolean language plpgsql as $$
 begin
   if undone.outcome = 'create' and exists (
     select from customers c where c.program_id = undone.program_id and c.id = undone.target_id and (c.last_click_at is not null
       or exists (select from sales s where s.program_id = c.program_id and s.customer_id = c.id)
       or exists (select from commissions m where m.program_id = c.program_id and m.customer_id = c.id))
+  ) or undone.outcome = 'update' and exists (
+    select from customers c where c.program_id = undone.program_id and c.id = undone.target_id
+      and is_used_since(c, (undone.replaced->>'updated_at')::timestamptz)
   ) then
     return false;
   end if;
@@ -95,8 +111,9 @@ begin
   if undone.outcome = 'create' then
     delete from customers c where c.program_id = undone.program_id and c.id = undone.target_id;
   else
-    update customers c set updated_at = now(), customer_key = undone.replaced->>'customer_key', email_hash = decode(undone.replaced->>'email_hash', 'hex'),
-      mailbox_hash = decode(undone.replaced->>'mailbox_hash', 'hex')
+    update customers c set updated_at = now(), customer_key = restored(undone.replaced, 'customer_key', c.customer_key),
+      email_hash = restored(undone.replaced, 'email_hash', c.email_hash::text)::bytea,
+      mailbox_hash = restored(undone.replaced, 'mailbox_hash', c.mailbox_hash::text)::bytea
     where c.program_id = undone.program_id and c.id = undone.target_id;
   end if;
   return true;
@@ -122,13 +139,18 @@ begin
   return found;
 end $$;
 
+-- Deletes a partner without an account who referred nobody, or restores the changed columns. People with an account keep their address.
 create or replace function undo_partner_row(undone import_rows) returns boolean language plpgsql as $$
+declare
+  is_undone boolean;
 begin
   if undone.outcome = 'update' then
-    update partners p set external_id = undone.replaced->>'external_id', group_id = (undone.replaced->>'group_id')::bigint,
-      payout_email = undone.replaced->>'payout_email'
-    where p.program_id = undone.program_id and p.id = undone.target_id;
-    return true;
+    update partners p set external_id = restored(undone.replaced, 'external_id', p.external_id),
+      group_id = restored(undone.replaced, 'group_id', p.group_id::text)::bigint,
+      payout_email = case when p.user_id is null then restored(undone.replaced, 'payout_email', p.payout_email) else p.payout_email end
+    where p.program_id = undone.program_id and p.id = undone.target_id
+    returning p.user_id is null or p.payout_email <> undone.replaced->'payout_email'->>1 into is_undone;
+    return coalesce(is_undone, true);
   end if;
   delete from partners p where p.program_id = undone.program_id and p.id = undone.target_id and p.user_id is null
     and not exists (
@@ -160,7 +182,8 @@ end $$;
 create or replace function undo_row(undone import_rows) returns boolean language plpgsql as $$
 begin
   if undone.kind = 'commission' and undone.outcome = 'update' then
-    update imported_commissions c set amount_cents = (undone.replaced->>'amount_cents')::bigint, status = undone.replaced->>'status'
+    update imported_commissions c set amount_cents = restored(undone.replaced, 'amount_cents', c.amount_cents::text)::bigint,
+      status = restored(undone.replaced, 'status', c.status)
     where c.program_id = undone.program_id and c.id = undone.target_id;
     return true;
   elsif undone.kind = 'commission' then
@@ -174,7 +197,7 @@ begin
     when 'balance' then undo_balance_row(undone)
     else undo_code_row(undone)
   end;
-exception when foreign_key_violation or restrict_violation then
+exception when foreign_key_violation or restrict_violation or check_violation then
   return false;
 end $$;
 
