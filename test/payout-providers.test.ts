@@ -77,7 +77,7 @@ async function createSending(provider: ProviderName) {
       )
     ).rows.map(({ kind }) => kind)
   const payoutIds = (await readPayoutRun(db, programId, runId)).payouts.map((payout) => payout.id)
-  return { standIns, programId, id, runId, recipients, payoutIds, send, go, states, balances, notified }
+  return { standIns, programId, partnerIds, id, runId, recipients, payoutIds, send, go, states, balances, notified }
 }
 
 describe.each(names)('%s', (provider) => {
@@ -192,18 +192,26 @@ describe.each(names)('%s', (provider) => {
     await other.send()
     const [unsent] = await listRunBatches(db, other.programId, other.runId)
     expect(unsent).toMatchObject({ unsent: 2, payments: 2 })
+    // A deduction while the payments wait reduces the payout as soon as it is back in the run.
+    const deduction = { partnerId: other.partnerIds[0] ?? 0, amountCents: -500, currency: 'usd', note: 'Bonus' }
+    await createAdjustment(db, other.programId, deduction, randomUUID(), [])
     expect(await stopBatch(db, other.programId, unsent?.id ?? 0)).toBe(2)
     await other.go(2)
-    expect([await other.states(), await other.balances(), other.standIns.payments.size]).toEqual([
-      ['in_run', 'in_run'],
-      [3000, 1200],
+    const { payouts } = await readPayoutRun(db, other.programId, other.runId)
+    expect(payouts.map((payout) => [payout.status, payout.amount_cents])).toEqual([
+      ['in_run', 2500],
+      ['in_run', 1200],
+    ])
+    expect([await other.notified(), await other.balances(), other.standIns.payments.size]).toEqual([
+      ['payout_reduced'],
+      [2500, 1200],
       0,
     ])
     expect(await balances()).toEqual([3000, 1200])
-    expect(await findDifferences(sql, programId)).toEqual([])
+    for (const id of [programId, other.programId]) expect(await findDifferences(sql, id)).toEqual([])
   })
 
-  test('verifies webhooks, which only cause a new read of the state', async () => {
+  test('verifies webhooks, which only cause a new read of the state, even of a finished batch', async () => {
     const { standIns, id, recipients, programId, send, go, states } = await createSending(provider)
     await send()
     await go(2)

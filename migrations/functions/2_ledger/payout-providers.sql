@@ -55,11 +55,12 @@ begin
   end loop;
 end $$;
 
--- Moves the unattempted payments of a batch back to their run, unless a reversal left too little for them. Returns their number.
+-- Moves the unattempted payments of a batch back to their run. If the balance no longer covers them, it reduces them. Returns their number.
 create or replace function stop_payout_batch(of_program_id bigint, of_batch_id bigint) returns integer language plpgsql as $$
 declare
   stopped_ids bigint[];
   run_id bigint;
+  balance record;
 begin
   select b.payout_run_id into run_id from payout_batches b where b.program_id = of_program_id and b.id = of_batch_id for no key update;
   perform lock_payout_balances(of_program_id, array(
@@ -72,10 +73,14 @@ begin
   )
   select coalesce(array_agg(s.payout_id), '{}') into stopped_ids from stopped s;
   update payouts w set status = 'in_run', sent_at = null
-  where w.program_id = of_program_id and w.id = any (stopped_ids) and w.status = 'sent' and exists (
-    select from payable_balances p
-    where p.program_id = w.program_id and p.partner_id = w.partner_id and p.currency = w.currency and p.payable_cents >= 0
-  );
+  where w.program_id = of_program_id and w.id = any (stopped_ids) and w.status = 'sent';
+  for balance in
+    select distinct p.* from payable_balances p join payouts w
+      on w.program_id = p.program_id and w.partner_id = p.partner_id and w.currency = p.currency
+    where w.program_id = of_program_id and w.id = any (stopped_ids) and p.payable_cents < 0 order by p.partner_id
+  loop
+    perform fit_stopped_payouts(of_program_id, balance.partner_id, balance.currency, 'payout_batch:' || of_batch_id);
+  end loop;
   update payout_batches b set status = 'stopped'
   where b.program_id = of_program_id and b.id = of_batch_id and not exists (
     select from payout_items i where i.program_id = b.program_id and i.batch_id = b.id
@@ -85,6 +90,22 @@ begin
   end if;
   return cardinality(stopped_ids);
 end $$;
+
+-- Reduces the unsent payouts of a partner to the amount that the balance covers, because it fell while they were in a batch. The
+-- notification names the last deduction, if it was one.
+create or replace function fit_stopped_payouts(of_program_id bigint, of_partner_id bigint, of_currency text, by_cause text) returns void
+language sql as $$
+  select fit_payouts(of_program_id, of_partner_id, of_currency, (
+    select b.balance_cents - coalesce(sum(w.amount_cents), 0)::bigint from balances b
+    left join payouts w on w.program_id = b.program_id and w.partner_id = b.partner_id and w.currency = b.currency
+      and w.status in ('sent', 'unclaimed')
+    where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = of_currency group by b.balance_cents
+  ), by_cause, jsonb_strip_nulls(jsonb_build_object('currency', of_currency, 'adjustment_id', (
+    select e.adjustment_id from balance_entries e
+    where e.program_id = of_program_id and e.partner_id = of_partner_id and e.currency = of_currency and e.amount_cents < 0
+      and e.payout_id is null order by e.entry_number desc limit 1
+  ))))
+$$;
 
 -- Applies a provider's report on the payments of a batch: `[{payout_id, outcome, status, reason, reference, claim_until}]`. Outcomes only
 -- move forward, so a late report changes nothing. After that, a run without open payments is paid. Returns the payouts of the batch that
