@@ -116,6 +116,16 @@ describe.each(names)('%s', (provider) => {
       ['paid', 'sent'],
       [0, 1200],
     ])
+    // An open payment is still read after 60 days, but only daily.
+    await sql.query("update payout_batches set created_at = now() - interval '61 days' where program_id = $1", [
+      programId,
+    ])
+    await go()
+    const { rows } = await sql.query(
+      "select status, next_step_at > now() + interval '23 hours' as is_slow from payout_batches where program_id = $1",
+      [programId],
+    )
+    expect(rows).toEqual([{ status: 'sent', is_slow: true }])
     standIns.setStatus(first, returned)
     standIns.setStatus(second, failed)
     await go(2)
@@ -236,12 +246,21 @@ describe.each(names)('%s', (provider) => {
     await expect(deliver({})).rejects.toThrow('signature does not match')
     await expect(deliver({}, `${body},"transmission_sig":"good"`)).rejects.toThrow('does not match')
     if (provider !== 'paypal') await expect(deliver(signed[provider], `${body} `)).rejects.toThrow('does not match')
-    await sql.query("update payout_batches set next_step_at = now() + interval '1 hour' where program_id = $1", [
-      programId,
-    ])
-    await deliver(signed[provider])
-    await continueBatches(db, env, { connectionId: id, until: Date.now() + 60_000, fetch: standIns.fetch })
-    expect(await states()).toEqual(['paid', 'paid'])
+    const read = async (status: string, dueIn: string) => {
+      await sql.query(
+        `update payout_batches set status = $2, next_step_at = now() + $3::interval, created_at = now() - interval '61 days'
+        where program_id = $1`,
+        [programId, status, dueIn],
+      )
+      await deliver(signed[provider])
+      await continueBatches(db, env, { connectionId: id, until: Date.now() + 60_000, fetch: standIns.fetch })
+      return await states()
+    }
+    expect(await read('sent', '1 hour')).toEqual(['paid', 'paid'])
+    for (const to of recipients) standIns.setStatus(to, returned)
+    // Finished batches are read at most once a day.
+    expect(await read('done', '1 hour')).toEqual(['paid', 'paid'])
+    expect(await read('done', '-1 hour')).toEqual(['returned', 'returned'])
     await expect(
       receiveProviderWebhook(db, env, `pay_${'A'.repeat(43)}`, { body, header: () => '', now: 0 }, standIns.fetch),
     ).rejects.toThrow('no such connection')

@@ -153,8 +153,10 @@ const minute = 60_000
 const day = 86_400_000
 /** Providers forget idempotency keys after 30 days. */
 const repeatableDays = 25
-/** Money can come back for weeks after it was paid. */
+/** Money can come back for weeks after it was paid. After that, only open payments are read. */
 const watchedDays = 60
+/** A webhook doesn't reopen older batches. Otherwise it could cause hundreds of reads. */
+const reopenedDays = 180
 
 /** Continues one batch, stores the problem if the provider can't be reached or refuses, and plans the next step. */
 async function step(db: Database, env: SecretsEnv, batch: ClaimedBatch, fetcher: typeof fetch): Promise<void> {
@@ -177,6 +179,8 @@ async function step(db: Database, env: SecretsEnv, batch: ClaimedBatch, fetcher:
     )
   }
   const age = Date.now() - batch.created_at.getTime()
+  const isOld = age > watchedDays * day
+  let hasOpen = true
   if (batch.status === 'sending' && age > repeatableDays * day) {
     const problem = `This batch is too old to be repeated safely. Look for ${batch.batch_key} at the provider, and disconnect it to decide yourself.`
     return await plan({ problem, inMilliseconds: day })
@@ -192,6 +196,7 @@ async function step(db: Database, env: SecretsEnv, batch: ClaimedBatch, fetcher:
       isSending ? 'unsent' : 'undecided',
       isSending ? provider.most : provider.readsAtOnce,
     )
+    hasOpen = isSending || items.some(({ openInBatch }) => openInBatch > 0)
     const [program] = await db.query(kysely.selectFrom('programs').select('name').where('id', '=', batch.program_id))
     const known = {
       key: batch.batch_key,
@@ -213,12 +218,13 @@ async function step(db: Database, env: SecretsEnv, batch: ClaimedBatch, fetcher:
       paidAnyway.length === 0
         ? null
         : `${provider.title} paid payout ${paidAnyway.join(', ')} although it is marked as failed. Deduct the amount from the partner's balance.`
-    const open = items.some(({ isPaid }) => !isPaid)
-    const isOver = items.length === 0 || age > watchedDays * day
-    const pause = !open ? day : age < day ? 5 * minute : 60 * minute
+    const isOver = items.length === 0 || (isOld && !hasOpen)
+    const pause = !hasOpen || isOld ? day : age < day ? 5 * minute : 60 * minute
     return await plan({ ...(isOver && { status: 'done' }), problem, inMilliseconds: pause })
   } catch (error) {
-    await plan({ problem: error instanceof Error ? error.message : String(error), inMilliseconds: 10 * minute })
+    const problem = error instanceof Error ? error.message : String(error)
+    const isOver = isOld && !hasOpen
+    await plan({ ...(isOver && { status: 'done' }), problem, inMilliseconds: isOld ? day : 10 * minute })
   }
 }
 
@@ -238,7 +244,10 @@ async function readItems(db: Database, batch: ClaimedBatch, which: 'unsent' | 'u
     .select((eb) => [
       'w.amount_cents as amountCents',
       eb('i.attempted_at', 'is not', null).$castTo<boolean>().as('isAttempted'),
-      eb(eb.fn.coalesce('i.outcome', sql.lit('sent')), '=', 'paid').as('isPaid'),
+      // Of the whole batch, because a step reads only some payments. A person decided on a payment that was never attempted.
+      sql<number>`count(*) filter (where i.attempted_at is not null and i.outcome is distinct from 'paid') over ()`.as(
+        'openInBatch',
+      ),
     ])
     .where('i.program_id', '=', batch.program_id)
     .where('i.batch_id', '=', batch.id)
@@ -328,7 +337,10 @@ function progressOf(db: Database, batch: ClaimedBatch): Progress {
   }
 }
 
-/** Checks a webhook of a provider, and makes the batches of its connection due. Throws `not_found` and `invalid_signature`. */
+/**
+ * Checks a webhook of a provider, and makes the batches of its connection due. It also reopens finished batches, at most once a day, because
+ * money can come back after months. Throws `not_found` and `invalid_signature`.
+ */
 export async function receiveProviderWebhook(
   db: Database,
   env: SecretsEnv,
@@ -343,8 +355,17 @@ export async function receiveProviderWebhook(
   await db.query(
     kysely
       .updateTable('payout_batches')
-      .set({ next_step_at: now })
+      .set({ status: 'sent', next_step_at: now })
       .where('connection_id', '=', connectionId)
-      .where('status', '=', 'sent'),
+      .where((eb) =>
+        eb.or([
+          eb('status', '=', 'sent'),
+          eb.and([
+            eb('status', '=', 'done'),
+            eb('next_step_at', '<=', now),
+            eb('created_at', '>', new Date(Date.now() - reopenedDays * day)),
+          ]),
+        ]),
+      ),
   )
 }
