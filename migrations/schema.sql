@@ -2884,7 +2884,10 @@ begin
     update imported_commissions c set amount_cents = (applied.fields->>'amount_cents')::bigint,
       status = coalesce(applied.fields->>'status', 'pending')
     where c.program_id = import.program_id and c.id = applied.target_id
-    returning jsonb_build_object('amount_cents', old.amount_cents, 'status', old.status) into applied.replaced;
+    returning changed_columns(
+      jsonb_build_object('amount_cents', old.amount_cents, 'status', old.status),
+      jsonb_build_object('amount_cents', new.amount_cents, 'status', new.status)
+    ) into applied.replaced;
     return applied;
   end if;
   insert into imported_commissions (program_id, partner_id, customer_id, external_id, amount_cents, currency, status, sale_cents, payment_id,
@@ -2975,8 +2978,10 @@ begin
       email_hash = coalesce(c.email_hash, decode(applied.fields->>'email_hash', 'hex')),
       mailbox_hash = case when c.email_hash is null then decode(applied.fields->>'mailbox_hash', 'hex') else c.mailbox_hash end
     where c.program_id = import.program_id and c.id = applied.target_id
-    returning jsonb_build_object('customer_key', old.customer_key, 'email_hash', encode(old.email_hash, 'hex'),
-      'mailbox_hash', encode(old.mailbox_hash, 'hex')) into applied.replaced;
+    returning changed_columns(
+      jsonb_build_object('customer_key', old.customer_key, 'email_hash', old.email_hash, 'mailbox_hash', old.mailbox_hash),
+      jsonb_build_object('customer_key', new.customer_key, 'email_hash', new.email_hash, 'mailbox_hash', new.mailbox_hash)
+    ) || jsonb_build_object('updated_at', new.updated_at) into applied.replaced;
   end if;
   -- Allows the same minute as existed_at, because clocks differ and processors round to whole seconds.
   insert into processor_customers (program_id, processor_customer_id, customer_id, known_from)
@@ -3192,8 +3197,10 @@ begin
   update partners p set external_id = imported_id(import, applied.source_id), group_id = coalesce(p.group_id, of_group_id),
     payout_email = case when p.user_id is null then coalesce(p.payout_email, applied.fields->>'payout_email') else p.payout_email end
   where p.program_id = import.program_id and p.id = applied.target_id
-  returning jsonb_build_object('external_id', old.external_id, 'group_id', old.group_id, 'payout_email', old.payout_email)
-  into applied.replaced;
+  returning changed_columns(
+    jsonb_build_object('external_id', old.external_id, 'group_id', old.group_id, 'payout_email', old.payout_email),
+    jsonb_build_object('external_id', new.external_id, 'group_id', new.group_id, 'payout_email', new.payout_email)
+  ) into applied.replaced;
   return applied;
 end $function$
 ;
@@ -4610,6 +4617,13 @@ begin
   end if;
   return save_rules(of_program_id, of_group_id, of_partner_id, rules);
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.changed_columns(old_row jsonb, new_row jsonb)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (SELECT COALESCE(jsonb_object_agg(o.key, jsonb_build_array(o.value, (changed_columns.new_row -> o.key))), '{}'::jsonb) AS "coalesce" FROM jsonb_each(changed_columns.old_row) o(key, value) WHERE (o.value <> (changed_columns.new_row -> o.key)))
 ;
 
 CREATE OR REPLACE FUNCTION public.check_api_key(hash bytea, scope text, OUT key_refusal text, OUT key_id bigint, OUT program_id bigint, OUT domain text, OUT scopes text[])
@@ -7923,6 +7937,23 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.fit_stopped_payouts(of_program_id bigint, of_partner_id bigint, of_currency text, by_cause text)
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  select fit_payouts(of_program_id, of_partner_id, of_currency, (
+    select b.balance_cents - coalesce(sum(w.amount_cents), 0)::bigint from balances b
+    left join payouts w on w.program_id = b.program_id and w.partner_id = b.partner_id and w.currency = b.currency
+      and w.status in ('sent', 'unclaimed')
+    where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = of_currency group by b.balance_cents
+  ), by_cause, jsonb_strip_nulls(jsonb_build_object('currency', of_currency, 'adjustment_id', (
+    select e.adjustment_id from balance_entries e
+    where e.program_id = of_program_id and e.partner_id = of_partner_id and e.currency = of_currency and e.amount_cents < 0
+      and e.payout_id is null order by e.entry_number desc limit 1
+  ))))
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.fitting_quarters(of_program_id bigint, filters jsonb, from_day date, until_day date, from_time timestamp with time zone, until timestamp with time zone)
  RETURNS SETOF timestamp with time zone
  LANGUAGE sql
@@ -8794,6 +8825,13 @@ CREATE OR REPLACE FUNCTION public.is_unused(of_program_id bigint)
  LANGUAGE sql
  STABLE
 RETURN (NOT (EXISTS (SELECT FROM partners r WHERE (r.program_id = is_unused.of_program_id) UNION ALL SELECT FROM partner_groups g WHERE (g.program_id = is_unused.of_program_id) UNION ALL SELECT FROM commission_rules c WHERE (c.program_id = is_unused.of_program_id) UNION ALL SELECT FROM referral_links l WHERE (l.program_id = is_unused.of_program_id) UNION ALL SELECT FROM sales s WHERE ((s.program_id = is_unused.of_program_id) AND (NOT s.is_test)) UNION ALL SELECT FROM program_terms t WHERE (t.program_id = is_unused.of_program_id))))
+;
+
+CREATE OR REPLACE FUNCTION public.is_used_since(customer customers, added_at timestamp with time zone)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN (((customer).updated_at <> ALL (ARRAY[added_at, now()])) OR (EXISTS (SELECT FROM sales s WHERE ((s.program_id = (is_used_since.customer).program_id) AND (s.customer_id = (is_used_since.customer).id) AND (s.created_at > (is_used_since.added_at - '00:01:00'::interval))))))
 ;
 
 CREATE OR REPLACE FUNCTION public.issue_document(payout payouts, of_payment_number integer)
@@ -12626,6 +12664,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.restored(replaced jsonb, column_name text, current_value text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+RETURN CASE WHEN (((replaced -> column_name) ->> 1) = current_value) THEN ((replaced -> column_name) ->> 0) ELSE current_value END
+;
+
 CREATE OR REPLACE FUNCTION public.return_payout(of_program_id bigint, of_payout_id bigint, as_status text, because text, OUT status text)
  RETURNS text
  LANGUAGE plpgsql
@@ -13503,6 +13548,7 @@ AS $function$
 declare
   stopped_ids bigint[];
   run_id bigint;
+  balance record;
 begin
   select b.payout_run_id into run_id from payout_batches b where b.program_id = of_program_id and b.id = of_batch_id for no key update;
   perform lock_payout_balances(of_program_id, array(
@@ -13515,10 +13561,14 @@ begin
   )
   select coalesce(array_agg(s.payout_id), '{}') into stopped_ids from stopped s;
   update payouts w set status = 'in_run', sent_at = null
-  where w.program_id = of_program_id and w.id = any (stopped_ids) and w.status = 'sent' and exists (
-    select from payable_balances p
-    where p.program_id = w.program_id and p.partner_id = w.partner_id and p.currency = w.currency and p.payable_cents >= 0
-  );
+  where w.program_id = of_program_id and w.id = any (stopped_ids) and w.status = 'sent';
+  for balance in
+    select distinct p.* from payable_balances p join payouts w
+      on w.program_id = p.program_id and w.partner_id = p.partner_id and w.currency = p.currency
+    where w.program_id = of_program_id and w.id = any (stopped_ids) and p.payable_cents < 0 order by p.partner_id
+  loop
+    perform fit_stopped_payouts(of_program_id, balance.partner_id, balance.currency, 'payout_batch:' || of_batch_id);
+  end loop;
   update payout_batches b set status = 'stopped'
   where b.program_id = of_program_id and b.id = of_batch_id and not exists (
     select from payout_items i where i.program_id = b.program_id and i.batch_id = b.id
@@ -14383,6 +14433,9 @@ begin
     select from customers c where c.program_id = undone.program_id and c.id = undone.target_id and (c.last_click_at is not null
       or exists (select from sales s where s.program_id = c.program_id and s.customer_id = c.id)
       or exists (select from commissions m where m.program_id = c.program_id and m.customer_id = c.id))
+  ) or undone.outcome = 'update' and exists (
+    select from customers c where c.program_id = undone.program_id and c.id = undone.target_id
+      and is_used_since(c, (undone.replaced->>'updated_at')::timestamptz)
   ) then
     return false;
   end if;
@@ -14393,8 +14446,9 @@ begin
   if undone.outcome = 'create' then
     delete from customers c where c.program_id = undone.program_id and c.id = undone.target_id;
   else
-    update customers c set updated_at = now(), customer_key = undone.replaced->>'customer_key', email_hash = decode(undone.replaced->>'email_hash', 'hex'),
-      mailbox_hash = decode(undone.replaced->>'mailbox_hash', 'hex')
+    update customers c set updated_at = now(), customer_key = restored(undone.replaced, 'customer_key', c.customer_key),
+      email_hash = restored(undone.replaced, 'email_hash', c.email_hash::text)::bytea,
+      mailbox_hash = restored(undone.replaced, 'mailbox_hash', c.mailbox_hash::text)::bytea
     where c.program_id = undone.program_id and c.id = undone.target_id;
   end if;
   return true;
@@ -14505,12 +14559,16 @@ CREATE OR REPLACE FUNCTION public.undo_partner_row(undone import_rows)
  RETURNS boolean
  LANGUAGE plpgsql
 AS $function$
+declare
+  is_undone boolean;
 begin
   if undone.outcome = 'update' then
-    update partners p set external_id = undone.replaced->>'external_id', group_id = (undone.replaced->>'group_id')::bigint,
-      payout_email = undone.replaced->>'payout_email'
-    where p.program_id = undone.program_id and p.id = undone.target_id;
-    return true;
+    update partners p set external_id = restored(undone.replaced, 'external_id', p.external_id),
+      group_id = restored(undone.replaced, 'group_id', p.group_id::text)::bigint,
+      payout_email = case when p.user_id is null then restored(undone.replaced, 'payout_email', p.payout_email) else p.payout_email end
+    where p.program_id = undone.program_id and p.id = undone.target_id
+    returning p.user_id is null or p.payout_email <> undone.replaced->'payout_email'->>1 into is_undone;
+    return coalesce(is_undone, true);
   end if;
   delete from partners p where p.program_id = undone.program_id and p.id = undone.target_id and p.user_id is null
     and not exists (
@@ -14527,7 +14585,8 @@ CREATE OR REPLACE FUNCTION public.undo_row(undone import_rows)
 AS $function$
 begin
   if undone.kind = 'commission' and undone.outcome = 'update' then
-    update imported_commissions c set amount_cents = (undone.replaced->>'amount_cents')::bigint, status = undone.replaced->>'status'
+    update imported_commissions c set amount_cents = restored(undone.replaced, 'amount_cents', c.amount_cents::text)::bigint,
+      status = restored(undone.replaced, 'status', c.status)
     where c.program_id = undone.program_id and c.id = undone.target_id;
     return true;
   elsif undone.kind = 'commission' then
@@ -14541,7 +14600,7 @@ begin
     when 'balance' then undo_balance_row(undone)
     else undo_code_row(undone)
   end;
-exception when foreign_key_violation or restrict_violation then
+exception when foreign_key_violation or restrict_violation or check_violation then
   return false;
 end $function$
 ;

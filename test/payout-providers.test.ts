@@ -339,6 +339,62 @@ test('the keys of a provider are encrypted, and an empty key keeps its value', a
   ).rejects.toThrow('Enter the profile id.')
 })
 
+test('the keys of another account are refused once there are payments, so that no payment is repeated there', async () => {
+  const another = { provider: 'paypal', livemode: false, keys: { client_id: 'other', client_secret: 'b' } } as const
+  for (let point = 0; point < 7; point++) {
+    const { standIns, programId, send, go } = await createSending('paypal')
+    const accounts = new Set<string>()
+    let account = ''
+    // PayPal acts, but its first answer is lost.
+    const losing: typeof fetch = async (input, init) => {
+      const { pathname } = new URL(input instanceof Request ? input.url : input)
+      if (pathname.endsWith('/token')) account = atob(new Headers(init?.headers).get('authorization')?.slice(6) ?? '')
+      const answer = await standIns.fetch(input, init)
+      if (!pathname.endsWith('/payouts')) return answer
+      accounts.add(account)
+      if (accounts.size === 1) throw new Error('The answer was lost.')
+      return answer
+    }
+    let refusal: unknown
+    const replace = async () => {
+      await connectProvider(db, env, programId, another).catch((error: unknown) => (refusal = error))
+    }
+    await send()
+    const slow = stopAt(point, 'its claim', losing, replace)
+    await go(1, slow.db, slow.fetch)
+    await go(1, db, losing)
+    expect([point, String(refusal), [...accounts]]).toEqual([
+      point,
+      expect.stringContaining('Disconnect PayPal first'),
+      ['id:secret'],
+    ])
+  }
+})
+
+test('replacing keys waits for a run that is being sent, and never revives or overwrites changed keys', async () => {
+  const { programId, id, runId } = await createSending('paypal')
+  const replace = async (keysNow: Record<string, string>) =>
+    await connectProvider(db, env, programId, { provider: 'paypal', livemode: false, keys: keysNow })
+  // Without payments, the account can change.
+  expect(await replace({ client_id: 'other' })).toBe(id)
+  await sql.query('begin')
+  await sql.query("select create_payout_batches($1, $2, $3, '{usd}', 100, 4200)", [programId, runId, id])
+  const refused = expect(replace({ client_id: 'third' })).rejects.toThrow('Disconnect PayPal first')
+  const waiting = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+  await expect.poll(async () => (await sql.query(waiting)).rowCount).toBe(1)
+  await sql.query('commit')
+  await refused
+  expect(await replace({ client_secret: 'rotated' })).toBe(id)
+
+  await sql.query('begin')
+  await sql.query('update payout_connections set keys = null where id = $1', [id])
+  const late = expect(replace({ client_secret: 'c' })).rejects.toThrow('Somebody else has just changed the keys')
+  await expect.poll(async () => (await sql.query(waiting)).rowCount).toBe(1)
+  await sql.query('commit')
+  await late
+  expect(await listProviders(db, programId)).toEqual([])
+})
+
 async function stopAll(programId: number, runId: number) {
   for (const { id } of await listRunBatches(db, programId, runId)) await stopBatch(db, programId, id)
 }

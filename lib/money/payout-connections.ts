@@ -1,11 +1,11 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { newToken } from '../access/tokens.ts'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 import type { SecretsEnv } from '../processors/connections.ts'
 import { seal, unseal } from '../processors/seal.ts'
-import type { Account } from './providers/provider.ts'
+import type { Account, PayoutProvider } from './providers/provider.ts'
 import { isProvider, type ProviderName, providers } from './providers/providers.ts'
 
 const keysOf = async ({ EMAIL_HASH_KEY: secret }: SecretsEnv, id: string, sealed: string | null) => {
@@ -16,7 +16,9 @@ const keysOf = async ({ EMAIL_HASH_KEY: secret }: SecretsEnv, id: string, sealed
 
 /**
  * Connects a program to its account at a provider, or replaces the account's keys. If a key is empty, the existing value is kept. Returns
- * the connection's id, which is part of its webhook address. Throws `invalid_request` if a key is missing.
+ * the connection's id, which is part of its webhook address. Throws `invalid_request` if a key is missing, and `conflict` if the new keys
+ * belong to another account although the old one has payments. A payment would be repeated there, because its key only prevents a second
+ * payment within one account.
  */
 export async function connectProvider(
   db: Database,
@@ -25,23 +27,58 @@ export async function connectProvider(
   to: { provider: ProviderName; livemode: boolean; keys: Record<string, string | undefined> },
 ): Promise<string> {
   const { provider, livemode, keys: newKeys } = to
+  const { title, keys: fields }: PayoutProvider = providers[provider]
   const [existing] = await db.query(connectionsOf(programId).where('provider', '=', provider))
   const id = existing?.id ?? `pay_${newToken()}`
   // Keys that were encrypted with a former secret of the deployment can't be decrypted.
-  const keys = (existing && (await keysOf(env, id, existing.keys))) ?? {}
-  for (const [name, { label, isOptional }] of Object.entries(providers[provider].keys)) {
+  const oldKeys = (existing && (await keysOf(env, id, existing.keys))) ?? {}
+  const keys = { ...oldKeys }
+  for (const [name, { label, isOptional }] of Object.entries(fields)) {
     const key = newKeys[name]?.trim() || keys[name] || ''
     if (key === '' && !isOptional) throw new ApiError('invalid_request', `Enter the ${label.toLowerCase()}.`)
     keys[name] = key
   }
   const sealed = sql<Uint8Array>`${await seal(env.EMAIL_HASH_KEY, 'payout keys', id, JSON.stringify(keys))}::bytea`
-  await db.query(
-    kysely
-      .insertInto('payout_connections')
-      .values({ id, program_id: programId, provider, livemode, keys: sealed })
-      .onConflict((conflict) => conflict.column('id').doUpdateSet({ keys: sealed })),
+  if (!existing) {
+    await db.query(
+      kysely.insertInto('payout_connections').values({ id, program_id: programId, provider, livemode, keys: sealed }),
+    )
+    return id
+  }
+  const isSameAccount = Object.entries(fields).every(
+    ([name, { isAccount }]) => !isAccount || keys[name] === oldKeys[name],
   )
+  await replaceKeys(db, { ...existing, title }, sealed, isSameAccount)
   return id
+}
+
+/** Replaces the keys of a connection, unless its payments or another change forbid it. */
+async function replaceKeys(
+  db: Database,
+  { id, keys: oldKeys, title }: { id: string; keys: string; title: string },
+  sealed: RawBuilder<Uint8Array>,
+  isSameAccount: boolean,
+) {
+  const replace = kysely
+    .updateTable('payout_connections')
+    .set({ keys: sealed })
+    .where('id', '=', id)
+    .where('keys', '=', sql<Uint8Array>`${oldKeys}::bytea`)
+    .returning('id')
+  const batches = kysely.selectFrom('payout_batches').where('connection_id', '=', id).where('status', '!=', 'stopped')
+  const [, [replaced], [batch]] = await db.batch([
+    // Waits for a run that is being sent (create_payout_batches).
+    kysely.selectFrom('payout_connections').select('id').where('id', '=', id).forUpdate(),
+    isSameAccount ? replace : replace.where((eb) => eb.not(eb.exists(batches))),
+    batches.select('id').limit(1),
+  ])
+  if (replaced) return
+  throw new ApiError(
+    'conflict',
+    batch && !isSameAccount
+      ? `The old account has payments of this program, and another account would repeat them. Disconnect ${title} first, and then connect the new account.`
+      : `Somebody else has just changed the keys of ${title}. Reload the page and try again.`,
+  )
 }
 
 /** Deletes a provider's keys. After that, people decide on its remaining payments. Throws `not_found`. */

@@ -87,13 +87,15 @@ function Provider({ provider: { title, keys, remaining }, connection, address, w
             ]}
           />
         )}
-        {Object.entries(keys).map(([name, { label, hint, rows, isOptional }]) => (
+        {Object.entries(keys).map(([name, { label, hint, rows, isAccount, isOptional }]) => (
           <Field
             name={name}
             id={`${name}-${title}`}
             label={isOptional ? `${label} (optional)` : label}
             type="password"
-            hint={connection ? 'Leave empty to keep it.' : hint}
+            hint={
+              connection ? `Leave empty to keep it.${isAccount ? ' To change the account, disconnect it.' : ''}` : hint
+            }
             {...(rows && { rows })}
           />
         ))}

@@ -55,7 +55,7 @@ const wholeUnits = new Set(['huf', 'twd'])
 export const paypal: PayoutProvider = {
   title: 'PayPal',
   keys: {
-    client_id: { label: 'Client ID' },
+    client_id: { label: 'Client ID', isAccount: true },
     client_secret: { label: 'Client secret' },
     webhook_id: { label: 'Webhook ID', isOptional: true, hint: 'PayPal shows it after you add the webhook address.' },
   },

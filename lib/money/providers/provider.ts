@@ -5,8 +5,8 @@
 export interface PayoutProvider {
   /** The provider's public name. */
   title: string
-  /** The keys that a program enters, with their labels. */
-  keys: Readonly<Record<string, { label: string; hint?: string; isOptional?: true; rows?: number }>>
+  /** The keys that a program enters, with their labels. Those with `isAccount` identify the account. */
+  keys: Readonly<Record<string, { label: string; hint?: string; isAccount?: true; isOptional?: true; rows?: number }>>
   /** The maximum number of payments in one batch. */
   most: number
   /** The maximum number of payments that one step reads. */

@@ -43,7 +43,7 @@ export const stripe: PayoutProvider = {
   title: 'Stripe',
   keys: {
     secret_key: { label: 'Secret key', hint: 'A restricted key that can write outbound payments is enough.' },
-    financial_account: { label: 'Financial account', hint: 'It begins with fa_.' },
+    financial_account: { label: 'Financial account', isAccount: true, hint: 'It begins with fa_.' },
     webhook_secret: {
       label: 'Webhook secret',
       isOptional: true,

@@ -49,7 +49,7 @@ export const wise: PayoutProvider = {
   title: 'Wise',
   keys: {
     token: { label: 'API token' },
-    profile_id: { label: 'Profile ID', hint: 'The number of your business profile.' },
+    profile_id: { label: 'Profile ID', isAccount: true, hint: 'The number of your business profile.' },
     webhook_key: {
       label: 'Public key of webhooks',
       isOptional: true,
