@@ -1065,7 +1065,7 @@ test('the files of payouts, runs and statements name the run and the payout of e
   const lines = await rowsOf(fresh?.href ?? '')
   expect(lines).toMatchObject([{ reference, amount: '700' }])
   const [again, ...more] = await files()
-  expect([again?.text, more]).toEqual([expect.stringMatching(/^CSV file, JPY: sent .+, 1 payout$/), []])
+  expect([again?.text, more]).toEqual([expect.stringMatching(/^CSV file 1, JPY: sent .+, 1 payout$/), []])
   expect(await rowsOf(again?.href ?? '')).toEqual(lines)
 })
 

@@ -26,7 +26,8 @@ interface FileLink {
   text: string
 }
 
-const fileName = (layout: PayoutLayout, currency: string) => `${layoutNames[layout]} file, ${currency.toUpperCase()}`
+const fileName = (layout: PayoutLayout, currency: string, number?: number | null) =>
+  `${layoutNames[layout]} file${number ? ` ${number}` : ''}, ${currency.toUpperCase()}`
 
 const layoutsFor = (currency: string) => payoutLayouts.filter((layout) => pays(layout, currency))
 
@@ -76,12 +77,12 @@ export function AskedFileLinks({ address, files }: { address: string; files: Ask
         .filter((layout) => payments <= (maxPayments[layout] ?? payments))
         .map((layout) => ({
           href: addressOf(address, { layout, currency, file: String(number) }),
-          text: `${fileName(layout, currency)}: sent ${sentAt ? formatDate(sentAt) : ''}, ${counted(payments, 'payout', 'payouts')}`,
+          text: `${fileName(layout, currency, number)}: sent ${sentAt ? formatDate(sentAt) : ''}, ${counted(payments, 'payout', 'payouts')}`,
         })),
     )
   return (
     <>
-      <FileButtons links={fresh} />
+      {earlier.length > 0 ? <FileMenu title="Payment files" links={fresh} /> : <FileButtons links={fresh} />}
       <FileMenu title="Download again" links={earlier} />
     </>
   )
