@@ -76,7 +76,7 @@ async function replaceKeys(
   throw new ApiError(
     'conflict',
     batch && !isSameAccount
-      ? `The old account has payments of this program, and another account would repeat them. Disconnect ${title} first, and then connect the new account.`
+      ? `The old account has payments of this program, and another account could repeat them. Disconnect ${title} first, and then connect the new account.`
       : `Somebody else has just changed the keys of ${title}. Reload the page and try again.`,
   )
 }
