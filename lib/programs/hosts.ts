@@ -85,34 +85,31 @@ export async function verifyHost(db: Database, env: AddressEnv, programId: numbe
   return true
 }
 
+/** Selects the verified hosts of programs that aren't deleted. */
+const verifiedHosts = () =>
+  kysely
+    .selectFrom('program_hosts as h')
+    .innerJoin('programs as g', 'g.id', 'h.program_id')
+    .where('h.verified_at', 'is not', null)
+    .where('g.deleted_at', 'is', null)
+
 /** Finds the program that verified a host. `slug` is null if its join page is closed. */
 export async function findProgramOfHost(db: Database, host: string) {
   const [found] = await db.query(
-    kysely
-      .selectFrom('program_hosts as h')
-      .innerJoin('programs as g', 'g.id', 'h.program_id')
+    verifiedHosts()
       .leftJoin('join_pages as j', (join) => join.onRef('j.program_id', '=', 'g.id').on('j.is_open', '=', true))
       .select(['h.program_id', 'h.host', 'j.slug'])
-      .where('h.host', '=', host)
-      .where('h.verified_at', 'is not', null)
-      .where('g.deleted_at', 'is', null),
+      .where('h.host', '=', host),
   )
   return found
 }
+export type ProgramOfHost = NonNullable<Awaited<ReturnType<typeof findProgramOfHost>>>
 
 /** Reads the hosts of all programs that verified one. */
 export async function readVerifiedHosts(db: Database): Promise<Set<string>> {
-  const rows = await db.query(
-    kysely
-      .selectFrom('program_hosts as h')
-      .innerJoin('programs as g', 'g.id', 'h.program_id')
-      .select('h.host')
-      .where('h.verified_at', 'is not', null)
-      .where('g.deleted_at', 'is', null),
-  )
+  const rows = await db.query(verifiedHosts().select('h.host'))
   return new Set(rows.map(({ host }) => host))
 }
-export type ProgramOfHost = NonNullable<Awaited<ReturnType<typeof findProgramOfHost>>>
 
 /** The number of hosts that one run checks. A Worker can send 1,000 requests. */
 const hostsOfRun = 500

@@ -9,8 +9,7 @@ import {
   pays,
 } from '../../../lib/money/payout-files.ts'
 import { addressOf } from '../components/address.ts'
-import { Segments } from '../components/blocks.tsx'
-import { LinkButton } from '../components/blocks.tsx'
+import { LinkButton, Segments } from '../components/blocks.tsx'
 import { counted, formatDate, formatNumber } from '../components/format.tsx'
 
 const layoutNames: Record<PayoutLayout, string> = { paypal: 'PayPal', wise: 'Wise', csv: 'CSV' }
