@@ -1,4 +1,4 @@
-import { type Expression, sql } from 'kysely'
+import { type Expression, sql, type SqlBool } from 'kysely'
 import { jsonArrayFrom, jsonBuildObject, jsonObjectFrom } from 'kysely/helpers/postgres'
 import { type Brand, brandOf } from '../brand.ts'
 import type { Database } from '../database.ts'
@@ -14,9 +14,9 @@ export interface Viewer {
   sessionId: string
   /**
    * Set if the person accepted a program's invitation: their partner name and payout address (null until they enter them), and the number
-   * of unread notifications. `closed` lists the programs that refuse clicks on the partner's links, because they paused the partner or
-   * ended the partnership in the last thirty days. `language` is the person's choice, and `programLanguage` the language of the first program
-   * that has one. `brand` is the brand of the person's only program, or null if there are several.
+   * of unread notifications, up to 100. `closed` lists the programs that refuse clicks on the partner's links, because they paused the
+   * partner or ended the partnership in the last thirty days. `language` is the person's choice, and `programLanguage` the language of the
+   * first program that has one. `brand` is the brand of the person's only program, or null if there are several.
    */
   partner: {
     name: string | null
@@ -55,7 +55,7 @@ export interface ViewerProgram {
   inShadowMode: boolean
   /** Whether the operator blocks the program. */
   isBlocked: boolean
-  /** The number of manual-review notifications that this user has not read. */
+  /** The number of notifications that this user has not read, up to 100. */
   unread: number
   /** This user's views of the program's lists. */
   views: SavedView[]
@@ -105,7 +105,10 @@ function partnerOf(userId: Expression<string>) {
       'f.payout_email as payoutEmail',
       'f.language',
       programLanguageOf(userId).as('programLanguage'),
-      unreadBy(userId, 'partner').where('n.partner_id', 'in', partners).$asScalar().$notNull().as('unread'),
+      unreadBy(userId, 'partner', sql`n.partner_id in (${partners})`)
+        .$asScalar()
+        .$notNull()
+        .as('unread'),
     ])
     .select((eb) => [
       jsonArrayFrom(closedTo(eb.ref('u.id'))).as('closed'),
@@ -191,7 +194,10 @@ function programsOf(userId: Expression<string>) {
         .$castTo<boolean>()
         .as('inShadowMode'),
       sql<boolean>`is_blocked(p.id)`.as('isBlocked'),
-      unreadBy(userId, 'advertiser').where('n.program_id', '=', eb.ref('p.id')).$asScalar().$notNull().as('unread'),
+      unreadBy(userId, 'advertiser', sql`n.program_id = p.id`)
+        .$asScalar()
+        .$notNull()
+        .as('unread'),
       jsonArrayFrom(
         eb
           .selectFrom('saved_views as v')
@@ -208,12 +214,24 @@ function programsOf(userId: Expression<string>) {
     .orderBy('p.id')
 }
 
-/** Counts the notifications `n` for this audience that the user hasn't read. */
-function unreadBy(userId: Expression<string>, audience: 'partner' | 'advertiser') {
-  return kysely
+/** The number of notifications from which a badge says "99+". */
+const mostCounted = 100
+
+/**
+ * Counts the notifications `n` for this audience that the user hasn't read, up to `mostCounted`. A person always reads all at once, so the
+ * unread ones are the newest ones.
+ */
+function unreadBy(userId: Expression<string>, audience: 'partner' | 'advertiser', isTheirs: Expression<SqlBool>) {
+  const newest = kysely
     .selectFrom('notifications as n')
-    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .select(['n.program_id', 'n.id'])
     .where('n.audience', '=', audience)
+    .where(isTheirs)
+    .orderBy('n.created_at', 'desc')
+    .limit(mostCounted)
+  return kysely
+    .selectFrom(newest.as('n'))
+    .select((eb) => eb.fn.countAll<number>().as('count'))
     .where((eb) =>
       eb.not(
         eb.exists(
