@@ -11,6 +11,7 @@ import {
 import { addressOf } from '../components/address.ts'
 import { LinkButton, Segments } from '../components/blocks.tsx'
 import { counted, formatDate, formatNumber } from '../components/format.tsx'
+import type { ProgramContext } from '../components/page.ts'
 
 const layoutNames: Record<PayoutLayout, string> = { paypal: 'PayPal', wise: 'Wise', csv: 'CSV' }
 
@@ -137,9 +138,14 @@ export function PayoutViews({
   )
 }
 
-/** Reads the requested file from the query. Throws `invalid_request`. */
-export function payoutFileOf(query: Record<string, string>): PayoutFile & { currency: string } {
-  const { layout: name, currency = '' } = query
+/**
+ * Reads the requested payment file from the query. The first download marks payouts as sent, so a link on another site can't start it.
+ * Throws `invalid_request` and `forbidden`.
+ */
+export function payoutFileOf({ req }: Pick<ProgramContext, 'req'>): PayoutFile & { currency: string } {
+  if (['cross-site', 'same-site'].includes(req.header('sec-fetch-site') ?? ''))
+    throw new ApiError('forbidden', 'This link is on another site. Open the payouts page, and download the file there.')
+  const { layout: name, currency = '' } = req.query()
   const layout = payoutLayouts.find((known) => known === name)
   if (!layout || !isCurrency(currency)) {
     throw new ApiError('invalid_request', `Set layout=${payoutLayouts.join(' or ')}, and a currency such as usd.`)

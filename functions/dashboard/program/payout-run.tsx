@@ -291,7 +291,7 @@ pages.get('/payout-runs/:runId/file.csv', requireProgram('payout:pay'), async (c
   const { id: programId } = c.get('program')
   const payoutRunId = runIn(c)
   const query = c.req.query()
-  const file = payoutFileOf(query)
+  const file = payoutFileOf(c)
   const run = await readPayoutRunPart(c.get('db'), programId, payoutRunId, { payments: { limit: 0 } })
   if (run.paid_on !== null && query['already_paid'] === undefined) {
     const record = addressOf(`${runPage(c)}/file.csv`, { ...query, already_paid: 'yes' })

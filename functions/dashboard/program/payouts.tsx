@@ -118,7 +118,7 @@ programList(pages, '/partners/:partnerId/statement', 'payout:list', (c) => {
 pages.get('/payouts/payouts.csv', requireProgram('payout:pay'), async (c) => {
   const program = c.get('program')
   const query = c.req.query()
-  const file = payoutFileOf(query)
+  const file = payoutFileOf(c)
   const fileNumber = positiveInteger(query['file'])
   const text = await exportPayments(c.get('db'), program.id, { askedIn: file.currency, fileNumber }, file)
   const suffix = fileNumber === undefined ? '' : `-file-${fileNumber}-again`
