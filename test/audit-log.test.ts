@@ -1,7 +1,7 @@
 import { detailsOf } from '../functions/dashboard/components/audit-entry.ts'
 import { expect, test } from 'vitest'
 import { auditEntriesStatement, deleteOldAuditEntries, noteExport } from '../lib/access/audit-log.ts'
-import { createApiKey, listApiKeys, revokeApiKey } from '../lib/access/program-keys.ts'
+import { apiKeysStatement, createApiKey, revokeApiKey } from '../lib/access/program-keys.ts'
 import { addMember, createPerson } from '../lib/local/people.ts'
 import { approveCommissions, approveDueCommissions, rejectCommission } from '../lib/money/commissions.ts'
 import { connectProvider } from '../lib/money/payout-connections.ts'
@@ -65,7 +65,7 @@ async function requestPayout(): Promise<number> {
 }
 async function newestKey(): Promise<number> {
   await createApiKey(service, programId, 'server')
-  return (await listApiKeys(service, programId))[0]?.id ?? 0
+  return (await service.query(apiKeysStatement(programId)))[0]?.id ?? 0
 }
 const settings = async (change: object) => {
   const { processor_account_id: _, ...now } = (await readProgram(service, programId)) ?? {}

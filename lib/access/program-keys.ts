@@ -58,12 +58,7 @@ export async function createApiKey(
   throw new ApiError('conflict', `A program can have at most ${maxApiKeys} API keys. Revoke one first.`)
 }
 
-/** Lists a program's keys, newest first, and revoked keys last. */
-export async function listApiKeys(db: Database, programId: number): Promise<StoredApiKey[]> {
-  return await db.query(apiKeysStatement(programId))
-}
-
-/** The statement of `listApiKeys`. */
+/** Selects a program's keys, newest first, and revoked keys last. */
 export function apiKeysStatement(programId: number) {
   return kysely
     .selectFrom('api_keys as k')

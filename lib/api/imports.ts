@@ -296,7 +296,7 @@ export const importOperations = (): Operation[] => [
       parts:
         'Only for an archive, instead of files: the number of parts in which you send it, with up to 4 MiB each. The import is planned after the last one.',
     }),
-    errors: ['idempotency_mismatch'],
+    errors: ['forbidden'],
     examples: [
       answeredCreated('planned', 'One partner with a link', example, sent),
       answeredCreated('parts', 'An archive in two parts', exampleOfParts, { source: 'archive', parts: 2 }),
