@@ -8,7 +8,7 @@ import { ApiError } from '../lib/errors.ts'
 const app = createProgramApi<AgentEnv>()
 
 /** The Model Context Protocol at `POST /mcp`, with an API key. Its tools are operations of the program API that the key's scopes allow. */
-app.post('/mcp', limitBody, withKey('read'), async (c) => {
+app.post('/mcp', limitBody, withKey('read', true), async (c) => {
   // The rate limit counts requests, so each request contains only one call.
   if ((await c.req.raw.clone().text()).trimStart().startsWith('[')) {
     throw new ApiError(

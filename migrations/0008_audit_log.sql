@@ -28,7 +28,7 @@ create table used_forms (
   -- The request that won among concurrent requests with the same form.
   request_id uuid not null,
   -- The redirect in the response, once it is known.
-  location text,
+  location text check (length(location) <= 500),
   used_at timestamptz not null default now()
 );
 create index used_forms_used_idx on used_forms (used_at);

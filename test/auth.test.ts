@@ -332,6 +332,9 @@ test('the mailed link resets a forgotten password once and ends every session', 
   expect((await post('/forgot-password?next=%2Fpartner', undefined, { email })).status).toBe(303)
   const resetToken = await mailedLink(email, 'reset-password')
   expect(await lastMail(email)).toContain(`${stack.baseUrl}/reset-password?token=${resetToken}&next=%2Fpartner`)
+  await post('/forgot-password?next=%2Fcall-0800-123456-now', undefined, { email })
+  await vi.waitFor(async () => expect(await mailsTo(email)).toHaveLength(2), 60_000)
+  expect(await lastMail(email)).not.toContain('call')
   const { rows } = await stack.sql.query('select 1 from verifications where identifier like $1', [`%${resetToken}%`])
   expect(rows).toEqual([])
   const newPassword = 'a new horse battery'
@@ -599,6 +602,8 @@ test.each([
     "form-action 'self' https://github.com https://accounts.google.com;",
   )
   expect(await signIn.text()).toContain(`Continue with ${name}`)
+  const long = { provider: id, callbackURL: '/account', additionalData: { text: 'x'.repeat(1000) } }
+  expect((await call('sign-in/social', long, { origin: stack.baseUrl })).status).toBe(400)
   const response = await post(`/sign-in/${id}?next=/account`)
   expect(response.status).toBe(303)
   const address = new URL(response.headers.get('location') ?? '')

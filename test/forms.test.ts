@@ -192,6 +192,12 @@ test('a password reset that is sent twice sends one mail', async () => {
   expect(await count(`select count(*) from mails where recipient = 'eve@example.com'`)).toBe(1)
 })
 
+test('a form of a stranger that sends no mail stores nothing, however long its address is', async () => {
+  const token = { form_token: crypto.randomUUID() }
+  await send('POST', `/application?token=${'x'.repeat(4000)}`, undefined, token)
+  expect(await count('select count(*) from used_forms where token = $1', [token.form_token])).toBe(0)
+})
+
 test('a refused form can be sent again', async () => {
   const page = `/programs/${programId}/partners`
   const hidden = await formOn(page, page, dashboardToken)

@@ -164,7 +164,11 @@ test("a path argument can't reach another path, a request contains one call, and
 
 test('the audit log records the tool and the client of each call, in both protocol versions', async () => {
   await (await connect(program.apiKey, 'legacy')).call('list_groups')
+  const storedBytes = async () =>
+    (await api.rows(`select sum(attempts) from sign_in_attempts where key like 'bytes of workspace %'`))[0]?.sum
+  const before = Number(await storedBytes())
   await agent.call('list_groups')
+  expect(Number(await storedBytes()) - before).toBeGreaterThan(500)
   const { rows } = await api.stack.sql.query<{ workspace_id: string }>(
     'select workspace_id from programs where id = $1',
     [program.programId],

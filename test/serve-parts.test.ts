@@ -241,14 +241,20 @@ describe('over HTTP', async () => {
   })
 
   /** Sends a raw request from one of this machine's addresses. */
-  async function ask(from: string, headers: Record<string, string> = {}, address = '/x', body?: Buffer) {
+  async function ask(
+    from: string,
+    headers: Record<string, string> = {},
+    address = '/x',
+    body?: Buffer,
+    method = body ? 'POST' : 'GET',
+  ) {
     const request = send({
       host: '127.0.0.1',
       port: server.port,
       localAddress: from,
       path: address,
       headers,
-      method: body ? 'POST' : 'GET',
+      method,
     })
     const answered = new Promise<string>((resolve, reject) => {
       request.on(
@@ -438,6 +444,7 @@ describe('over HTTP', async () => {
       budget.know(use)
       expect(budget.take('203.0.113.1', use)).toBe(true)
       expect(budget.take('203.0.113.1', { ...use, pathname: '/api/v1/partners' })).toBe(true)
+      expect(budget.take('203.0.113.1', { ...use, bodyBytes: 64 * 1024 + 1 })).toBe(false)
       expect(budget.take('203.0.113.1', { ...use, authorization: 'Bearer bad' })).toBe(false)
       // A key doesn't raise the limit for pages, and a call to a page doesn't prove that a key is valid.
       budget.know({ ...use, pathname: '/docs', authorization: 'Bearer bad' })
@@ -448,11 +455,15 @@ describe('over HTTP', async () => {
 
   test('bodies of unknown length count as the largest possible, and an address without budget is refused', async () => {
     const headers = { 'x-forwarded-for': '203.0.113.77', 'transfer-encoding': 'chunked' }
+    const unknownKey = { 'x-forwarded-for': '203.0.113.77', authorization: 'Bearer bad' }
+    await ask('127.0.0.2', unknownKey, '/api/v1/track/sale', undefined, 'OPTIONS')
     // Sends twice the budget and two more requests, because a new window can start in between.
     const answers = await Promise.all(
       Array.from({ length: 101 }, () => ask('127.0.0.2', headers, '/api/v1/imports', Buffer.alloc(1))),
     )
     expect(answers.filter(({ status }) => status === 429).length).toBeGreaterThanOrEqual(2)
+    // The answer to a preflight doesn't prove that its key is valid.
+    expect(await ask('127.0.0.2', unknownKey, '/api/v1/track/sale', Buffer.alloc(1))).toMatchObject({ status: 429 })
   })
 
   test("an interrupted body isn't answered, doesn't stop the service and doesn't write a log line", async () => {

@@ -160,7 +160,7 @@ describe("text and values that can't be stored get 400 invalid_request", () => {
     })
   })
 
-  test.for([clickPath, leadPath])('%s: additional_data is limited to 2,048 bytes of JSON', async (path) => {
+  test.for([clickPath, leadPath, salePath])('%s: additional_data is limited to 2,048 bytes of JSON', async (path) => {
     const send = async (additional_data: object) =>
       await api.call(path, { ...(await goodBody(path)), additional_data }, keyOf(path))
     const frame = JSON.stringify({ a: '', b: [''] }).length

@@ -54,9 +54,15 @@ export async function confirmEmail(db: Database, env: SessionEnv, token: string,
   }
 }
 
-/** Returns the address of a page that a mail links to. `next` is the page after it. */
+/** The pages that can follow a page in a mail. A stranger can choose them, so their paths have no room for a message. */
+const mailedNext = /^\/(partner|account|programs\/\d{1,15}|(partner-)?invitation\?token=[\w-]{43})$/
+
+/** Returns the address of a page that a mail links to. `next` is the page after it. Omits a page that isn't in `mailedNext`. */
 export function mailedPage(env: { BASE_URL: string }, path: string, { next, token }: { next: string; token?: string }) {
-  const query = new URLSearchParams({ ...(token !== undefined && { token }), ...(next !== '/' && { next }) }).toString()
+  const query = new URLSearchParams({
+    ...(token !== undefined && { token }),
+    ...(mailedNext.test(next) && { next }),
+  }).toString()
   return `${env.BASE_URL}${path}${query && '?'}${query}`
 }
 

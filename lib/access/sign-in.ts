@@ -86,6 +86,7 @@ export const signUpUnmailed = {
   message:
     'The e-mail that confirms this address could not be sent. Send it again in a minute, when you are signed in.',
 }
+const mostSocialCharacters = 600
 export const tooManyAttempts = 'Too many attempts. Wait 15 minutes, then try again.'
 
 /** The environment of a call, and the work that continues after the response. */
@@ -261,6 +262,9 @@ export function openAuth(
         const name: unknown = ctx.body?.name
         if (name !== undefined && !(typeof name === 'string' && isName(name)))
           return new APIError('BAD_REQUEST', { message: 'Enter a name of 1 to 80 characters, without line breaks.' })
+        // better-auth stores the fields of the request until the provider redirects back.
+        if (ctx.path === '/sign-in/social' && JSON.stringify(ctx.body).length > mostSocialCharacters)
+          return new APIError('BAD_REQUEST', { message: 'The request is too long. Send a shorter callbackURL.' })
         const kind = guardedPaths.get(ctx.path)
         if (kind === undefined) return undefined
         isSignUp = kind === 'sign-up'

@@ -6,8 +6,11 @@ export function isUsedForm(error: unknown): boolean {
   return violatedConstraint(error) === 'used_forms_pkey'
 }
 
-/** Stores the address to which a form redirects, for repeated submissions. */
-export async function keepAnswer(db: Database, form: SentForm, location: string): Promise<void> {
+const mostLocationCharacters = 500
+
+/** Stores the address to which a form redirects, for repeated submissions. Stores `/` instead of a very long one. */
+export async function keepAnswer(db: Database, form: SentForm, answered: string): Promise<void> {
+  const location = answered.length > mostLocationCharacters ? '/' : answered
   await db.query(
     kysely
       .updateTable('used_forms')

@@ -32,20 +32,28 @@ export function createProgramApi<Bindings extends object = object>() {
   return app
 }
 
-/** Each change also writes an entry of the audit log. */
-const bytesOfEntry = 512
+/** Each change also writes an entry of the audit log, which takes about a kilobyte with its indexes. */
+const bytesOfEntry = 1024
 
 /** The bytes that a call counts as, at most as many as an ordinary body has. The files of imports have their own limits. */
-async function writtenBytes({ req }: Context, scope: KeyScope): Promise<number> {
-  if (scope !== 'manage') return 0
+async function writtenBytes({ req }: Context, scope: KeyScope, isRecorded: boolean): Promise<number> {
+  if (scope !== 'manage') return isRecorded ? bytesOfEntry : 0
   return bytesOfEntry + new TextEncoder().encode((await req.text()).slice(0, maxBodyBytes)).length
 }
 
-/** Accepts calls with an active API key that has `scope`. Sends one request to the database. */
-export const withKey = (scope: KeyScope) =>
+/**
+ * Accepts calls with an active API key that has `scope`. Sends one request to the database. `isRecorded` tells that the audit log records
+ * the calls even if they only read.
+ */
+export const withKey = (scope: KeyScope, isRecorded = false) =>
   createMiddleware<Keyed>(async (c, next) => {
     await readApiKey(c, c.env.RATE_LIMIT, async () => {
-      const key = await checkApiKey(openDatabase(c.env), c.get('keyHash'), scope, await writtenBytes(c, scope))
+      const key = await checkApiKey(
+        openDatabase(c.env),
+        c.get('keyHash'),
+        scope,
+        await writtenBytes(c, scope, isRecorded),
+      )
       c.set('key', key)
       c.set('programId', key.programId)
       c.set('db', openDatabase(c.env).actingByKey(key))

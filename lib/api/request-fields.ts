@@ -25,12 +25,8 @@ const maxAdditionalDataBytes = 2048
 const encoder = new TextEncoder()
 const isSmall = (data: object) => encoder.encode(JSON.stringify(data)).length <= maxAdditionalDataBytes
 
-/** The `additional_data` of a public call. */
-export const publicAdditionalData = () =>
-  additionalData().check(
-    z.refine((data) => !data || isSmall(data), `must be at most ${maxAdditionalDataBytes} bytes of JSON`),
-  )
-
 /** The integrator's own data. `test_mode: true` marks it as a test event. `program_id` is its program. */
 export const additionalData = () =>
-  z.nullish(z.looseObject({ test_mode: z.nullish(z.boolean()), program_id: programId() }))
+  z
+    .nullish(z.looseObject({ test_mode: z.nullish(z.boolean()), program_id: programId() }))
+    .check(z.refine((data) => !data || isSmall(data), `must be at most ${maxAdditionalDataBytes} bytes of JSON`))

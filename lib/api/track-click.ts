@@ -8,7 +8,7 @@ import {
   type Operation,
   refused,
 } from './operation.ts'
-import { publicAdditionalData, text, url } from './request-fields.ts'
+import { additionalData, text, url } from './request-fields.ts'
 import { clickId, id, ignored, success } from '../response-fields.ts'
 
 const size = () => z.nullish(z.string().check(z.regex(/^\d{1,5}x\d{1,5}$/, 'must have the form <width>x<height>')))
@@ -26,7 +26,7 @@ export const clickRequest = z.object({
   language: text(64),
   timezone: text(64),
   existing_click_id: text(255),
-  additional_data: publicAdditionalData(),
+  additional_data: additionalData(),
   quiet: z.nullish(z.literal(1)),
 })
 

@@ -9,7 +9,7 @@ import {
   type Operation,
   refused,
 } from './operation.ts'
-import { key, programId, publicAdditionalData, text, url } from './request-fields.ts'
+import { key, programId, additionalData, text, url } from './request-fields.ts'
 import { clickId, id, ignored, success } from '../response-fields.ts'
 
 /** Body of POST /api/v1/track/lead. */
@@ -23,7 +23,7 @@ export const leadRequest = z.object({
   page_url: url(),
   /** For browser leads, this is the program of the click, according to the page. */
   program_id: programId(),
-  additional_data: publicAdditionalData(),
+  additional_data: additionalData(),
 })
 
 export type LeadRequest = z.output<typeof leadRequest>

@@ -80,7 +80,8 @@ export async function startServer(options: {
       const cf = await prepare(incoming, use, { trusted, placeOf, readBody, budget })
       if (!cf) return errorResponse(rateLimited())
       const response = await service.answer(Object.assign(request, { cf }), context)
-      if (response.ok) budget.know(use)
+      // The answer to a preflight says nothing about its key.
+      if (response.ok && incoming.method !== 'OPTIONS') budget.know(use)
       return response
     }
     incoming.url = address ?? baseUrl

@@ -28,6 +28,8 @@ const costs: [path: RegExp, milliseconds: number][] = [
 /** A password is hashed with a deliberately slow function. */
 export const hashing_ms = 200
 const millisecondsOfMegabyte = 22
+/** Larger bodies, of imports, count even with a known key, because they are read before the limits of the key apply. */
+const mostFreeBytes = 64 * 1024
 
 /** Clicks and leads have separate limits, because many honest visitors can share an address. */
 const tracking = /^\/api\/v1\/track\/(click|lead)$/
@@ -57,7 +59,7 @@ function keyOf({ pathname, authorization }: Use): string | undefined {
 
 /**
  * A budget for each address, for everything that a stranger can request from one box, except clicks and leads. Calls with a key or
- * session that has worked before don't count. On Cloudflare, the edge limits strangers.
+ * session that has worked before don't count, unless they are large. On Cloudflare, the edge limits strangers.
  */
 export function openVisitorBudget(now = Date.now) {
   let window = 0
@@ -79,7 +81,8 @@ export function openVisitorBudget(now = Date.now) {
     take(address: string, use: Use): boolean {
       if (tracking.test(use.pathname) && use.authorization === undefined) return true
       const key = keyOf(use)
-      return (key !== undefined && knownKeys.has(key)) || spend(address, costOf(use))
+      const isFree = key !== undefined && knownKeys.has(key) && use.bodyBytes <= mostFreeBytes
+      return isFree || spend(address, costOf(use))
     },
     /** Counts a password that a request hashes or checks. Returns whether its address had enough budget left. */
     takeHashing: (address: string | null) => spend(address, hashing_ms),

@@ -23,8 +23,12 @@ export function withFormTokens(page: string): string {
     .replaceAll(`<button name="${formToken}"`, (button) => `${button} value="${crypto.randomUUID()}"`)
 }
 
+/** The forms that must not count twice even if nobody is signed in. Each succeeds only a few times for an address, so they store little. */
+const strangersForms = /^\/(sign-up|forgot-password|reset-password|two-factor|join\/[^/]+)$/
+
 /** Returns the form in a request if a page of this dashboard sent it. */
-async function sentForm(c: Context): Promise<SentForm | undefined> {
+async function sentForm(c: Context, viewer: Viewer | undefined): Promise<SentForm | undefined> {
+  if (!viewer && !strangersForms.test(c.req.path)) return undefined
   const { [formToken]: token } = await c.req.parseBody().catch((): Record<string, unknown> => ({}))
   return typeof token === 'string' && uuid.test(token) ? { token, requestId: crypto.randomUUID() } : undefined
 }
@@ -38,8 +42,8 @@ type PagesEnv = PageContext extends Context<infer Env> ? Env : never
 export const actOnce = createMiddleware<PagesEnv>(async (c, next) => {
   if (c.req.method !== 'POST') return await next()
   const db = c.get('db')
-  const form = await sentForm(c)
   const viewer = c.get('viewer')
+  const form = await sentForm(c, viewer)
   if (viewer ?? form) c.set('db', db.actingAs(viewer?.user.id ?? null, form))
   // The sign-in library writes outside our transactions, so the form is marked as used first.
   const isTakenBefore = form && (!viewer || c.req.path.startsWith('/account'))
@@ -55,8 +59,8 @@ export const actOnce = createMiddleware<PagesEnv>(async (c, next) => {
 
 /** Redirects a repeated form to the page that the first submission led to. */
 export async function leadToFirstAnswer(c: Context, db: Database): Promise<Response> {
-  const form = await sentForm(c)
   const viewer: Viewer | undefined = c.get('viewer')
+  const form = await sentForm(c, viewer)
   const location = form && (await answerOf(db, viewer?.user.id ?? null, form.token))
   return redirectWith(c, location ?? cameFrom(c) ?? '/', 'This form was sent twice. It was applied once.')
 }
