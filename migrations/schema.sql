@@ -1980,6 +1980,7 @@ create table used_forms (
   location text,
   used_at timestamp with time zone not null default now(),
   constraint used_forms_pkey PRIMARY KEY (token),
+  constraint used_forms_location_check CHECK ((length(location) <= 500)),
   constraint used_forms_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 CREATE INDEX used_forms_used_idx ON public.used_forms USING btree (used_at);
@@ -2290,13 +2291,16 @@ create view payouts_due as
             WHEN (p.payable_cents < COALESCE((m.minimum_payout_cents)::bigint, (0)::bigint)) THEN 'below_minimum'::text
             WHEN (COALESCE(r.payout_email, r.email) IS NULL) THEN 'no_payout_address'::text
             WHEN (r.payout_waits_until > now()) THEN 'payout_address_changed'::text
-            WHEN is_held_for_tax_form(p.program_id, p.partner_id, (p.currency)::text, p.payable_cents) THEN 'no_tax_form'::text
+            WHEN ((l.currency IS NOT NULL) AND is_held_for_tax_form(p.program_id, p.partner_id, (p.currency)::text, p.payable_cents)) THEN 'no_tax_form'::text
             ELSE NULL::text
         END AS exclusion_reason
-   FROM ((payable_balances p
+   FROM ((((( SELECT g_1.id
+           FROM programs g_1
+          WHERE (NOT in_shadow_mode(g_1.id))) g
+     JOIN payable_balances p ON (((p.program_id = g.id) AND (p.payable_cents > 0))))
      JOIN partners r ON (((r.program_id = p.program_id) AND (r.id = p.partner_id))))
      LEFT JOIN minimum_payouts m ON (((m.program_id = p.program_id) AND ((m.currency)::text = (p.currency)::text))))
-  WHERE ((p.payable_cents > 0) AND (NOT in_shadow_mode(p.program_id)));
+     LEFT JOIN tax_form_limits l ON (((l.program_id = p.program_id) AND ((l.currency)::text = (p.currency)::text))));
 
 create view program_roles as
  SELECT p.id AS program_id,
@@ -5963,8 +5967,16 @@ CREATE OR REPLACE FUNCTION public.count_listed_clicks(of_program_id bigint, of_p
  STABLE
 AS $function$
   select coalesce(sum(c.clicks), 0)::bigint from (
-    select s.clicks_so_far - coalesce(t.sums[s.place - 1], 0) as clicks, day_start(t.day) + s.quarter * interval '15 minutes' as at
-    from grouped_quarters t cross join lateral unnest(t.quarters, t.sums) with ordinality s (quarter, clicks_so_far, place)
+    -- Only the first and the last day can be counted in part.
+    select case
+      when (from_time is null or day_start(t.day) >= from_time) and (until is null or day_start(t.day + 1) <= until) then t.sums[cardinality(t.sums)]
+      else (
+        select sum(s.clicks_so_far - coalesce(t.sums[s.place - 1], 0))
+        from unnest(t.quarters, t.sums) with ordinality s (quarter, clicks_so_far, place)
+        cross join lateral (select day_start(t.day) + s.quarter * interval '15 minutes' as at) q
+        where (from_time is null or q.at >= from_time) and (until is null or q.at < until)
+      ) end as clicks
+    from grouped_quarters t
     where t.program_id = of_program_id and t.metric in ('clicks', 'bot_clicks') and t.currency = ''
       and t.grouping_name = case
         when of_link_id is not null then 'link' when of_partner_id is not null then 'partner' when of_country is not null then 'country' else 'all'
@@ -5973,12 +5985,12 @@ AS $function$
       and t.day >= coalesce(greatest(utc_day(from_time), (select utc_day(k.since) from clicks_kept k)), '-infinity')
       and t.day <= coalesce(utc_day(until), 'infinity')
     union all
-    select 1, e.click_timestamp from uncounted_clicks u
+    select count(*) from uncounted_clicks u
     join affiliate_click_events e on e.program_id = u.program_id and e.click_timestamp = u.clicked_at and e.id = u.event_id
     cross join links_listed(of_program_id, of_partner_id, of_link_id) l (links)
     where u.program_id = of_program_id and (l.links is null or u.link_id = any (l.links)) and (of_country is null or e.geo_country = of_country)
+      and (from_time is null or e.click_timestamp >= from_time) and (until is null or e.click_timestamp < until)
   ) c
-  where (from_time is null or c.at >= from_time) and (until is null or c.at < until)
 $function$
 ;
 

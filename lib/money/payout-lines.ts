@@ -30,13 +30,11 @@ export async function listPayoutLines(db: Database, of: Whose, list: PayoutLineL
 
 /** Counts the lines of a payout or a run. Payments that came back do not count for the sum. */
 export const payoutLineTotals = (of: Whose, list: LinesOf) =>
-  totalsOf(
-    payoutLinesStatement(of, { ...list, limit: 0 }),
-    sql<number>`case when is_returned then 0 else amount_cents end`,
-  )
+  totalsOf(linesOf(of, list), sql<number>`case when is_returned then 0 else amount_cents end`)
 
-export function payoutLinesStatement(of: Whose, list: PayoutLineList) {
-  let query = kysely
+/** Selects the stored lines of a payout or a run, with their payouts and partners. */
+function linesOf(of: Whose, list: LinesOf) {
+  const lines = kysely
     .selectFrom('payout_lines as l')
     .innerJoin('payouts as w', (join) =>
       join.onRef('w.program_id', '=', 'l.program_id').onRef('w.id', '=', 'l.payout_id'),
@@ -44,6 +42,20 @@ export function payoutLinesStatement(of: Whose, list: PayoutLineList) {
     .innerJoin('partners as p', (join) =>
       join.onRef('p.program_id', '=', 'w.program_id').onRef('p.id', '=', 'w.partner_id'),
     )
+    .selectAll('l')
+    .select(['w.payout_run_id', 'w.reference', 'p.name as partner_name'])
+  const theirs =
+    'programId' in of ? lines.where('l.program_id', '=', of.programId) : lines.where('p.user_id', '=', of.userId)
+  return 'payoutId' in list
+    ? theirs.where('l.payout_id', '=', list.payoutId)
+    : theirs.where('w.payout_run_id', '=', list.payoutRunId)
+}
+
+function payoutLinesStatement(of: Whose, list: PayoutLineList) {
+  // Only the lines of the page are joined with their entries.
+  const page = partOf(linesOf(of, list), sql.ref<number>('l.id'), list)
+  const lines = kysely
+    .selectFrom(page.as('l'))
     // With `limit`, Postgres looks up one entry by its whole key for each line, even if its statistics don't include a new program's rows
     // yet.
     .innerJoinLateral(
@@ -77,9 +89,9 @@ export function payoutLinesStatement(of: Whose, list: PayoutLineList) {
       'l.id',
       'l.program_id',
       'l.payout_id',
-      'w.payout_run_id',
+      'l.payout_run_id',
       'l.partner_id',
-      'p.name as partner_name',
+      'l.partner_name',
       'l.currency',
       'e.cause',
       'e.commission_id',
@@ -98,15 +110,10 @@ export function payoutLinesStatement(of: Whose, list: PayoutLineList) {
         .case()
         .when('l.is_returned', '=', true)
         .then(eb.ref('r.reference'))
-        .else(eb.ref('w.reference'))
+        .else(eb.ref('l.reference'))
         .end()
         .as('reference'),
       'r.created_at as returned_at',
     ])
-  query = 'programId' in of ? query.where('l.program_id', '=', of.programId) : query.where('p.user_id', '=', of.userId)
-  query =
-    'payoutId' in list
-      ? query.where('l.payout_id', '=', list.payoutId)
-      : query.where('w.payout_run_id', '=', list.payoutRunId)
-  return partOf(query, sql.ref<number>('l.id'), list)
+  return partOf(lines, sql.ref<number>('l.id'), list)
 }

@@ -86,7 +86,7 @@ left join "payout_items" as "i" on "i"."program_id" = "w"."program_id" and "i"."
 where "w"."program_id" = $1 and "w"."payout_run_id" = $2
 order by "w"."id" desc
 limit $3;
-select "l"."id", "l"."program_id", "l"."payout_id", "w"."payout_run_id", "l"."partner_id", "p"."name" as "partner_name", "l"."currency", "e"."cause", "e"."commission_id", (
+select "l"."id", "l"."program_id", "l"."payout_id", "l"."payout_run_id", "l"."partner_id", "l"."partner_name", "l"."currency", "e"."cause", "e"."commission_id", (
   select s.transaction_id
   from sales s
   where s.program_id = e.program_id and s.id = (
@@ -98,23 +98,28 @@ select "l"."id", "l"."program_id", "l"."payout_id", "w"."payout_run_id", "l"."pa
   select a.note
   from adjustments a
   where a.program_id = e.program_id and a.id = e.adjustment_id
-) as "note", "l"."amount_cents", "e"."amount_cents" as "entry_cents", "l"."is_returned", "e"."created_at", case when "l"."is_returned" = $1 then "r"."reference" else "w"."reference" end as "reference", "r"."created_at" as "returned_at"
-from "payout_lines" as "l"
-inner join "payouts" as "w" on "w"."program_id" = "l"."program_id" and "w"."id" = "l"."payout_id"
-inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
+) as "note", "l"."amount_cents", "e"."amount_cents" as "entry_cents", "l"."is_returned", "e"."created_at", case when "l"."is_returned" = $1 then "r"."reference" else "l"."reference" end as "reference", "r"."created_at" as "returned_at"
+from (
+  select "l".*, "w"."payout_run_id", "w"."reference", "p"."name" as "partner_name"
+  from "payout_lines" as "l"
+  inner join "payouts" as "w" on "w"."program_id" = "l"."program_id" and "w"."id" = "l"."payout_id"
+  inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
+  where "l"."program_id" = $2 and "w"."payout_run_id" = $3 and "l"."id" < $4
+  order by "l"."id" desc
+  limit $5) as "l"
 inner join lateral (
   select "n".*
   from "balance_entries" as "n"
   where "n"."program_id" = "l"."program_id" and "n"."partner_id" = "l"."partner_id" and "n"."currency" = "l"."currency" and "n"."entry_number" = "l"."entry_number"
-  limit $2) as "e" on true
+  limit $6) as "e" on true
 left join lateral (
   select "n"."reference", "n"."created_at"
   from "balance_entries" as "n"
-  where "n"."program_id" = "l"."program_id" and "n"."cause" = $3 and "n"."commission_id" is null and "n"."payout_id" = "l"."payout_id" and coalesce("n"."correction_number", 1) = "l"."payment_number"
-  limit $4) as "r" on "l"."is_returned" = $5
-where "l"."program_id" = $6 and "w"."payout_run_id" = $7 and "l"."id" < $8
+  where "n"."program_id" = "l"."program_id" and "n"."cause" = $7 and "n"."commission_id" is null and "n"."payout_id" = "l"."payout_id" and coalesce("n"."correction_number", 1) = "l"."payment_number"
+  limit $8) as "r" on "l"."is_returned" = $9
+where "l"."id" < $10
 order by "l"."id" desc
-limit $9;
+limit $11;
 
 -- listPayoutLines of a partner
 select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."updated_at", "w"."decided_at", "i"."outcome" as "provider_outcome", "i"."provider_reason", "i"."claim_until"
@@ -123,10 +128,11 @@ inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id"
 inner join "programs" as "g" on "g"."id" = "w"."program_id"
 left join "payout_items" as "i" on "i"."program_id" = "w"."program_id" and "i"."payout_id" = "w"."id"
 where "p"."user_id" = $1 and "w"."id" = $2
--- 28 lines as in listPayoutLines of a run
-where "p"."user_id" = $6 and "l"."payout_id" = $7
+-- 20 lines as in listPayoutLines of a run
+  where "p"."user_id" = $2 and "l"."payout_id" = $3
+  -- 12 lines as in listPayoutLines of a run
 order by "l"."id" desc
-limit $8;
+limit $9;
 
 -- listStatementEntries
 select "p"."id"

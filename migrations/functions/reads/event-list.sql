@@ -90,8 +90,16 @@ create or replace function count_listed_clicks(
   of_program_id bigint, of_partner_id bigint, of_link_id bigint, of_country text, from_time timestamptz, until timestamptz
 ) returns bigint language sql stable as $$
   select coalesce(sum(c.clicks), 0)::bigint from (
-    select s.clicks_so_far - coalesce(t.sums[s.place - 1], 0) as clicks, day_start(t.day) + s.quarter * interval '15 minutes' as at
-    from grouped_quarters t cross join lateral unnest(t.quarters, t.sums) with ordinality s (quarter, clicks_so_far, place)
+    -- Only the first and the last day can be counted in part.
+    select case
+      when (from_time is null or day_start(t.day) >= from_time) and (until is null or day_start(t.day + 1) <= until) then t.sums[cardinality(t.sums)]
+      else (
+        select sum(s.clicks_so_far - coalesce(t.sums[s.place - 1], 0))
+        from unnest(t.quarters, t.sums) with ordinality s (quarter, clicks_so_far, place)
+        cross join lateral (select day_start(t.day) + s.quarter * interval '15 minutes' as at) q
+        where (from_time is null or q.at >= from_time) and (until is null or q.at < until)
+      ) end as clicks
+    from grouped_quarters t
     where t.program_id = of_program_id and t.metric in ('clicks', 'bot_clicks') and t.currency = ''
       and t.grouping_name = case
         when of_link_id is not null then 'link' when of_partner_id is not null then 'partner' when of_country is not null then 'country' else 'all'
@@ -100,12 +108,12 @@ create or replace function count_listed_clicks(
       and t.day >= coalesce(greatest(utc_day(from_time), (select utc_day(k.since) from clicks_kept k)), '-infinity')
       and t.day <= coalesce(utc_day(until), 'infinity')
     union all
-    select 1, e.click_timestamp from uncounted_clicks u
+    select count(*) from uncounted_clicks u
     join affiliate_click_events e on e.program_id = u.program_id and e.click_timestamp = u.clicked_at and e.id = u.event_id
     cross join links_listed(of_program_id, of_partner_id, of_link_id) l (links)
     where u.program_id = of_program_id and (l.links is null or u.link_id = any (l.links)) and (of_country is null or e.geo_country = of_country)
+      and (from_time is null or e.click_timestamp >= from_time) and (until is null or e.click_timestamp < until)
   ) c
-  where (from_time is null or c.at >= from_time) and (until is null or c.at < until)
 $$;
 
 -- The clicks of some customers. Their clicks can be months apart, so the index by customer finds the few pages of each month that contain
