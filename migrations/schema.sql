@@ -6672,7 +6672,10 @@ begin
       and num_nonnulls(c.customer_key, c.email_hash, c.provisional_lead_at) = 0
       and not exists (select from sales s where s.program_id = c.program_id and s.customer_id = c.id)
       and not exists (select from processor_customers p where p.program_id = c.program_id and p.customer_id = c.id)
-      and not exists (select from processor_sessions s where s.program_id = c.program_id and s.customer_id = c.id);
+      and not exists (select from processor_sessions s where s.program_id = c.program_id and s.customer_id = c.id)
+      -- An import can add commissions to any customer.
+      and not exists (select from commissions m where m.program_id = c.program_id and m.customer_id = c.id)
+      and not exists (select from imported_commissions m where m.program_id = c.program_id and m.customer_id = c.id);
     get diagnostics deleted_now = row_count;
     deleted := deleted + deleted_now;
     clicks_left := clicks_left - clicks_read;
@@ -9860,8 +9863,9 @@ begin
   foreach parent in array array['affiliate_click_events', 'affiliate_lead_events'] loop
     key := case parent when 'affiliate_click_events' then 'click_timestamp' else 'lead_timestamp' end;
     execute format(
-      'select array(select (month_of(now()) + make_interval(months => n))::date from generate_series(0, $1) n union select month_of(%I) from %I order by 1)',
-      key, parent || '_default') into months using months_ahead;
+      'select array(select (month_of(now()) + make_interval(months => n))::date from generate_series(0, $1) n union (
+        select distinct month_of(%I) as month from %I where %I >= ''2020-01-01'' order by month limit 12
+      ) order by 1)', key, parent || '_default', key) into months using months_ahead;
     foreach month in array months loop
       partition := parent || '_' || to_char(month, 'YYYY_MM');
       continue when to_regclass(partition) is not null;
@@ -12040,6 +12044,13 @@ begin
     select d.program_id, d.endpoint_id, d.message_id, attempt.attempted_at, attempt.duration_ms, attempt.status, attempt.error, attempt.answer
     from webhook_deliveries d
     where d.program_id = attempt.program_id and d.endpoint_id = attempt.endpoint_id and d.message_id = attempt.message_id;
+    -- A delivery keeps its newest 20 attempts, so that sending it again and again doesn't fill the disk.
+    delete from webhook_attempts t
+    where t.program_id = attempt.program_id and t.endpoint_id = attempt.endpoint_id and t.message_id = attempt.message_id and t.id <= (
+      select o.id from webhook_attempts o
+      where o.program_id = attempt.program_id and o.endpoint_id = attempt.endpoint_id and o.message_id = attempt.message_id
+      order by o.id desc offset 20 limit 1
+    );
     update webhook_deliveries d set
       attempt_count = d.attempt_count + 1,
       status = case when attempt.is_taken then 'delivered' when webhook_delay(d.attempt_count + 1) is null then 'failed' else 'pending' end,

@@ -156,6 +156,25 @@ test('a click during the deletion of its customer is recorded once, with the old
   expect(await findDifferences(sql)).toEqual([])
 })
 
+test('an imported commission keeps its customer, and the others are still deleted', async () => {
+  const program = await createLedgerProgram(sql, db)
+  const click = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: program.codeOf(0) }
+  const [kept] = [
+    await recordClick(db, click, null, end - 40 * day),
+    await recordClick(db, click, null, end - 40 * day),
+  ]
+  await sql.query(
+    `insert into imported_commissions (program_id, partner_id, customer_id, external_id, amount_cents, currency, status, earned_at)
+    select program_id, partner_id, id, 'old-1', 100, 'usd', 'paid', created_at from customers where click_id = $1`,
+    [kept.click_id],
+  )
+  while ((await countClicks(db, 1000)) > 0);
+  while ((await deleteExpiredCustomers(db, 1000)).more);
+  expect(await rows('select click_id from customers where program_id = $1', [program.programId])).toEqual([
+    { click_id: kept.click_id },
+  ])
+})
+
 test('invitations are deleted a year after they expired', async () => {
   const { programId, partnerIds } = await createLedgerProgram(sql, db)
   const days = [366, 364, -7]
@@ -325,4 +344,20 @@ test('a past month of clicks is rewritten into shorter rows with the same texts,
   await erase(20)
   expect(await erased(20)).toHaveLength(2)
   expect(await rows("select from click_parts where part::text like '%mail=%'")).toEqual([])
+})
+
+test('leads of invented times cause at most twelve partitions in a run, and none before 2020', async () => {
+  const { programId } = await createLedgerProgram(sql, db)
+  await sql.query(
+    `insert into affiliate_lead_events (program_id, is_test, lead_timestamp, customer_key)
+    select $1, true, start + n * interval '1 month', 'invented' from generate_series(0, 19) n, unnest('{0300-01-01, 2020-01-01}'::timestamptz[]) start`,
+    [programId],
+  )
+  const made = await rows<{ name: string }>(
+    `select name from make_event_partitions(0) name where name like 'affiliate_lead_events_%' order by 1`,
+  )
+  expect([made[0]?.name, made.filter(({ name }) => name < 'affiliate_lead_events_2023').length]).toEqual([
+    'affiliate_lead_events_2020_01',
+    12,
+  ])
 })

@@ -477,6 +477,22 @@ test('an endpoint that fails for five days is disabled, its owner is notified, a
   await letTimePass(listener)
   await deliver()
   expect(receiver.of(`${name}-mended`).filter(({ id }) => id === `evt_${messageId}`)).toHaveLength(2)
+
+  // However often somebody sends a delivery again, only its newest attempts are kept.
+  const sent = [program.programId, endpointId, messageId]
+  await stack.sql.query(
+    `insert into webhook_attempts (program_id, endpoint_id, message_id, attempted_at, duration_ms, status)
+    select $1, $2, $3, now(), 1, 200 from generate_series(1, 30)`,
+    sent,
+  )
+  await replayDeliveries(db, programOwner(program.programId), endpointId, { messageId, failedOnly: false })
+  await letTimePass(listener)
+  await deliver()
+  const { rows: kept } = await stack.sql.query(
+    'select from webhook_attempts where (program_id, endpoint_id, message_id) = ($1, $2, $3)',
+    sent,
+  )
+  expect(kept).toHaveLength(20)
 })
 
 test('both secrets sign during a rotation, and a test message arrives for any subscription', async () => {

@@ -1,5 +1,6 @@
--- Creates the partitions of this month, of the following months, and of the months with rows in the default partition.
--- Moves those rows and returns the partitions' names.
+-- Creates the partitions of this month, of the following months, and of up to 12 months with rows in the default partition. Moves those rows
+-- and returns the partitions' names. An import can add rows of any time. Those before 2020 stay in the default partition, so that no import
+-- causes thousands of partitions, which would slow down every read.
 create or replace function make_event_partitions(months_ahead integer) returns setof text language plpgsql as $$
 declare
   parent text;
@@ -12,8 +13,9 @@ begin
   foreach parent in array array['affiliate_click_events', 'affiliate_lead_events'] loop
     key := case parent when 'affiliate_click_events' then 'click_timestamp' else 'lead_timestamp' end;
     execute format(
-      'select array(select (month_of(now()) + make_interval(months => n))::date from generate_series(0, $1) n union select month_of(%I) from %I order by 1)',
-      key, parent || '_default') into months using months_ahead;
+      'select array(select (month_of(now()) + make_interval(months => n))::date from generate_series(0, $1) n union (
+        select distinct month_of(%I) as month from %I where %I >= ''2020-01-01'' order by month limit 12
+      ) order by 1)', key, parent || '_default', key) into months using months_ahead;
     foreach month in array months loop
       partition := parent || '_' || to_char(month, 'YYYY_MM');
       continue when to_regclass(partition) is not null;

@@ -277,6 +277,13 @@ begin
     select d.program_id, d.endpoint_id, d.message_id, attempt.attempted_at, attempt.duration_ms, attempt.status, attempt.error, attempt.answer
     from webhook_deliveries d
     where d.program_id = attempt.program_id and d.endpoint_id = attempt.endpoint_id and d.message_id = attempt.message_id;
+    -- A delivery keeps its newest 20 attempts, so that sending it again and again doesn't fill the disk.
+    delete from webhook_attempts t
+    where t.program_id = attempt.program_id and t.endpoint_id = attempt.endpoint_id and t.message_id = attempt.message_id and t.id <= (
+      select o.id from webhook_attempts o
+      where o.program_id = attempt.program_id and o.endpoint_id = attempt.endpoint_id and o.message_id = attempt.message_id
+      order by o.id desc offset 20 limit 1
+    );
     update webhook_deliveries d set
       attempt_count = d.attempt_count + 1,
       status = case when attempt.is_taken then 'delivered' when webhook_delay(d.attempt_count + 1) is null then 'failed' else 'pending' end,

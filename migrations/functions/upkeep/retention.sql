@@ -40,7 +40,10 @@ begin
       and num_nonnulls(c.customer_key, c.email_hash, c.provisional_lead_at) = 0
       and not exists (select from sales s where s.program_id = c.program_id and s.customer_id = c.id)
       and not exists (select from processor_customers p where p.program_id = c.program_id and p.customer_id = c.id)
-      and not exists (select from processor_sessions s where s.program_id = c.program_id and s.customer_id = c.id);
+      and not exists (select from processor_sessions s where s.program_id = c.program_id and s.customer_id = c.id)
+      -- An import can add commissions to any customer.
+      and not exists (select from commissions m where m.program_id = c.program_id and m.customer_id = c.id)
+      and not exists (select from imported_commissions m where m.program_id = c.program_id and m.customer_id = c.id);
     get diagnostics deleted_now = row_count;
     deleted := deleted + deleted_now;
     clicks_left := clicks_left - clicks_read;
