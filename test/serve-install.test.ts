@@ -180,7 +180,7 @@ async function query(connectionString: string, text: string): Promise<unknown[]>
   }
 }
 
-test('the pasted steps of the page install, back up, upgrade and restore the service', async () => {
+test('the pasted steps of the page install, back up, upgrade, roll back and restore the service', async () => {
   const port = await freePort()
   mkdirSync(bin)
   mkdirSync(units)
@@ -209,6 +209,7 @@ test('the pasted steps of the page install, back up, upgrade and restore the ser
   // The source code of the next release.
   await run('cp', ['-al', installed, `${installed}-next`])
   await step('upgrade')
+  await step('rollback')
   await step('backup')
   expect(await step('restore')).toMatch(/is restored[^]*agree/)
   expect(readdirSync(path.join(folder, 'backups'))).toHaveLength(2)

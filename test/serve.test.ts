@@ -356,7 +356,7 @@ describe('several processes on one database', async () => {
   })
 })
 
-test('during a long migration, calls get 503 and Retry-After', async () => {
+test('during a long migration, and then until there is a program, calls get 503 and Retry-After', async () => {
   const { databaseUrl, sql } = await createDatabase()
   const port = await freePort()
   await sql.query('begin; lock table schema_functions in access exclusive mode')
@@ -369,6 +369,18 @@ test('during a long migration, calls get 503 and Retry-After', async () => {
   await sql.query('rollback')
   const served = await starting
   expect((await answer()).status).toBe(200)
+  // A backup is restored after the start. Until then, the service doesn't know any key, link or account of a processor.
+  const track = () => fetch(`http://127.0.0.1:${port}/api/v1/track/click`, { method: 'POST', body: '{}' })
+  const { status, headers } = await track()
+  expect([status, headers.get('retry-after')]).toEqual([503, '10'])
+  await sql.query('alter table programs rename to unreadable')
+  expect((await track()).status).toBe(503)
+  await sql.query('alter table unreadable rename to programs')
+  const pool = openPool(databaseUrl, 1)
+  const db = new Database({ DATABASE_URL: databaseUrl, POSTGRES: pool })
+  await createSandbox(db, { AUTH_SECRET: givenSecrets['AUTH_SECRET'] ?? '' })
+  await pool.end()
+  expect((await track()).status).toBe(400)
   expect(await served.end('SIGTERM')).toBe(0)
 }, 120_000)
 

@@ -10,6 +10,7 @@ import { watchBlockedNetworks } from './blocked-networks.ts'
 import { startPostgres } from './embedded-postgres.ts'
 import { coordinate } from './coordinator.ts'
 import { followDatabaseClock } from './database-clock.ts'
+import { afterFirstProgram } from './first-program.ts'
 import { loadFunctions, type ReadFunction } from './functions.ts'
 import { openGeoFile } from './geo.ts'
 import { openMetrics } from './metrics.ts'
@@ -117,7 +118,7 @@ async function start(settings: Settings, read: ReadFunction): Promise<void> {
   const blocked = watchBlockedNetworks(db)
   running.push({ name: 'the blocked networks', stop: () => blocked.stop() })
   const server = await startServer({
-    service,
+    service: { ...service, answer: afterFirstProgram(db, service) },
     budget,
     baseUrl: settings.environment['BASE_URL'] ?? '',
     host: settings.host,
