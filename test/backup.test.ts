@@ -58,7 +58,7 @@ test('a backup restored into an empty database has the same rows, passes the aud
   expect(rows).toEqual((await source.sql.query(next)).rows)
 })
 
-test('restoring an encrypted backup requires its identity, and other statements wait for the restore', async () => {
+test('restoring an encrypted backup requires its identity, and the restore waits for other statements and then makes them wait', async () => {
   const identity = await generateX25519Identity()
   const secret = `${file}.age`
   await expect(backup(source.databaseUrl, file, 'age1x')).rejects.toThrow('ends in .age')
@@ -74,6 +74,8 @@ test('restoring an encrypted backup requires its identity, and other statements 
   writeFileSync(cut, readFileSync(secret).subarray(0, -100))
   await expect(restore(target.databaseUrl, cut, undefined, identity)).rejects.toThrow('Nothing was loaded')
 
+  // A schedule of the running service holds a lock and waits for one of the restore's.
+  await target.sql.query(`set deadlock_timeout = '1min'; begin; select from webhook_endpoints`)
   // The restore has to wait, because the pipe holds back the last bytes.
   const pipe = path.join(folder, 'pipe.sql.gz.age')
   execFileSync('mkfifo', [pipe])
@@ -81,6 +83,9 @@ test('restoring an encrypted backup requires its identity, and other statements 
   const feed = createWriteStream(pipe)
   const bytes = readFileSync(secret)
   feed.write(bytes.subarray(0, -100))
+  const waitingFor = `select from pg_locks where relation = 'webhook_endpoints'::regclass and not granted`
+  await vi.waitFor(async () => expect((await target.sql.query(waitingFor)).rowCount).toBe(1), 10_000)
+  await target.sql.query('select from programs; commit')
   const locked =
     "select from pg_locks where relation = 'programs'::regclass and mode = 'AccessExclusiveLock' and granted"
   await vi.waitFor(async () => expect((await target.sql.query(locked)).rowCount).toBe(1), 10_000)

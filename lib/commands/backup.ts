@@ -12,7 +12,7 @@ import { OperatorError } from './operator-error.ts'
 import { commandDatabase } from './running-stack.ts'
 import { readFingerprints, refuseOthers } from './secrets.ts'
 import { runCommand } from './command.ts'
-import { migrate, withClient } from './migrate.ts'
+import { inTransaction, migrate, withClient } from './migrate.ts'
 
 /**
  * The first line of a backup. A backup is gzipped SQL with `copy … from stdin` blocks like in pg_dump, from one snapshot of all rows. The
@@ -207,9 +207,22 @@ async function load(
 ): Promise<void> {
   const { rows } = await client.query('select from users union all (select from programs) limit 1')
   if (rows.length > 0) throw new OperatorError('This database has rows. Restore into an empty database.')
-  const { rows: tables } = await client.query<{ name: string }>(tablesQuery)
-  await client.query('begin')
-  await client.query(`lock table ${tables.map(({ name }) => name).join(', ')} in access exclusive mode`)
+  // A running service holds locks in another order, so this can take several attempts. After that, nothing waits.
+  await inTransaction(client, async () => {
+    const { rows: tables } = await client.query<{ name: string }>(tablesQuery)
+    await client.query(`lock table ${tables.map(({ name }) => name).join(', ')} in access exclusive mode`)
+    await fill(client, source, replacedSecrets)
+  })
+  // Without statistics, the planner would choose nested loops over whole tables, and an audit would take hours.
+  await client.query('analyze')
+}
+
+/** Loads the rows of a backup into locked, empty tables. */
+async function fill(
+  client: Client,
+  source: AsyncGenerator<string, undefined>,
+  replacedSecrets: string | undefined,
+): Promise<void> {
   const first = String((await source.next()).value)
   const migrations = await appliedMigrations(client)
   if (first !== header + migrations) {
@@ -232,9 +245,6 @@ async function load(
     else await client.query(statement)
   }
   refuseOthers(await readFingerprints(client), running, replacedSecrets)
-  await client.query('commit')
-  // Without statistics, the planner would choose nested loops over whole tables, and an audit would take hours.
-  await client.query('analyze')
 }
 
 const usage = `npm run backup -- FILE     writes all rows of DATABASE_URL, or of the running local stack, to FILE (gzip)

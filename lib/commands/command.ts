@@ -81,6 +81,7 @@ const databaseErrors: [state: RegExp, advice: string][] = [
   [/^42501/, 'Use the role that owns the tables. It is the role that ran `npm run migrate`.'],
   [/^53100/, "The database's disk is full. Free some space and run this again."],
   [/^53300/, 'The database has no free connection. Use the pooled address, or run this again later.'],
+  [/^55P03/, 'A long query holds a lock that this needs. Wait for its end, and run this again.'],
   [/^57P/, 'The database is stopping or starting. Run this again in a minute.'],
 ]
 

@@ -162,7 +162,11 @@ async function refuseOldServer(client: Client): Promise<void> {
  * shares sessions. A runner polls for the lock, because a waiting statement would block another runner's `create index concurrently`. After
  * a deadlock or a lock timeout, the transaction runs again.
  */
-async function inTransaction<Result>(client: Client, work: () => Promise<Result>, attemptsLeft = 60): Promise<Result> {
+export async function inTransaction<Result>(
+  client: Client,
+  work: () => Promise<Result>,
+  attemptsLeft = 60,
+): Promise<Result> {
   for (;;) {
     await client.query('begin')
     if (await isTrue(client, 'select pg_try_advisory_xact_lock($1) as yes')) break
