@@ -7,6 +7,8 @@ create domain currency_code as text check (value ~ '^[a-z]{3}$');
 create domain language_code as text check (value in ('en', 'de', 'fr', 'es', 'pt'));
 create domain amount_cents as bigint check (value between 0 and 9999999999999);
 create domain positive_cents as bigint check (value between 1 and 9999999999999);
+-- One address, so that no import can add recipients or headers to a mail.
+create domain mail_address as text check (length(value) <= 320 and value ~ '^[^\s,;<>"\\@]+@[^\s,;<>"\\@]+$');
 -- The integrator's own names and texts. lib/api/metadata.ts limits each of them.
 create domain metadata as jsonb constraint metadata_bounds check (
   jsonb_typeof(value) = 'object' and jsonb_array_length(jsonb_path_query_array(value, '$.keyvalue()')) <= 20
@@ -182,8 +184,8 @@ create table partners (
   group_id bigint,
   -- The program enters the name. Once the person sets their own name, that name replaces it (`partner_profiles`).
   name name_text not null,
-  email text check (length(email) <= 320),
-  payout_email text check (length(payout_email) <= 320),
+  email mail_address,
+  payout_email mail_address,
   -- Hashes of the addresses that identify this partner as a customer, in the same format as in `customers`. Null until computed.
   email_hashes bytea[],
   -- Set if the address changed after a payout to the previous one. Until that time, no payout run and no payment file uses the new address.
@@ -258,7 +260,7 @@ create index commission_rules_holder_idx on commission_rules (program_id, partne
 create table partner_profiles (
   user_id text primary key references users (id) on delete cascade,
   name name_text,
-  payout_email text check (length(payout_email) <= 320),
+  payout_email mail_address,
   -- The language of the pages and mails for partners.
   language language_code
 );
@@ -317,7 +319,7 @@ create table referral_links (
   program_id bigint references programs (id),
   partner_id bigint,
   -- The page that the copied link opens. Null means the program's domain.
-  page_url text check (length(page_url) <= 2048),
+  page_url text check (length(page_url) <= 2048 and page_url ~ '^https?://[^\s]+$'),
   is_active boolean not null default true,
   -- The integrator's own id of the link.
   external_id text check (length(external_id) between 1 and 255),

@@ -24,6 +24,8 @@ create domain language_code as text CHECK ((VALUE = ANY (ARRAY['en'::text, 'de':
 
 create domain legal_name as text CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 200)));
 
+create domain mail_address as text CHECK (((length(VALUE) <= 320) AND (VALUE ~ '^[^\s,;<>"\\@]+@[^\s,;<>"\\@]+$'::text)));
+
 create domain metadata as jsonb CHECK (((jsonb_typeof(VALUE) = 'object'::text) AND (jsonb_array_length(jsonb_path_query_array(VALUE, '$.keyvalue()'::jsonpath)) <= 20) AND (NOT jsonb_path_exists(VALUE, '$.*?(@.type() != "string")'::jsonpath)) AND (length((VALUE)::text) <= 100000)));
 
 create domain name_text as text CHECK ((((length(VALUE) >= 1) AND (length(VALUE) <= 80)) AND (VALUE !~ '[\u0001-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]'::text)));
@@ -213,7 +215,7 @@ create table applications (
   source text not null,
   user_id text,
   name name_text not null,
-  email text,
+  email mail_address,
   answers jsonb not null default '[]'::jsonb,
   terms_version integer,
   token_hash bytea,
@@ -229,7 +231,7 @@ create table applications (
   constraint applications_answers_check CHECK ((jsonb_typeof(answers) = 'array'::text)),
   constraint applications_check CHECK (((email IS NOT NULL) OR (status = 'approved'::text))),
   constraint applications_decided CHECK (((status = ANY (ARRAY['approved'::text, 'rejected'::text])) = (decided_at IS NOT NULL))),
-  constraint applications_email_check CHECK (((email = lower(email)) AND (length(email) <= 320))),
+  constraint applications_email_check CHECK (((email)::text = lower((email)::text))),
   constraint applications_note_check CHECK (((length(note) >= 1) AND (length(note) <= 1000))),
   constraint applications_partner CHECK (((status = 'approved'::text) = (partner_id IS NOT NULL))),
   constraint applications_source_check CHECK ((source = ANY (ARRAY['page'::text, 'api'::text]))),
@@ -245,7 +247,7 @@ create table applications (
 CREATE INDEX applications_decider_idx ON public.applications USING btree (decided_by) WHERE (decided_by IS NOT NULL);
 CREATE INDEX applications_email_idx ON public.applications USING btree (email, program_id);
 CREATE INDEX applications_key_idx ON public.applications USING btree (decided_by_key) WHERE (decided_by_key IS NOT NULL);
-CREATE INDEX applications_mailbox_idx ON public.applications USING btree (program_id, mailbox_of(email));
+CREATE INDEX applications_mailbox_idx ON public.applications USING btree (program_id, mailbox_of((email)::text));
 CREATE INDEX applications_partner_idx ON public.applications USING btree (program_id, partner_id) WHERE (partner_id IS NOT NULL);
 CREATE INDEX applications_rejected_idx ON public.applications USING btree (decided_at) WHERE (status = 'rejected'::text);
 CREATE INDEX applications_status_idx ON public.applications USING btree (program_id, status, id);
@@ -1120,10 +1122,9 @@ CREATE INDEX partner_keys_user_idx ON public.partner_keys USING btree (user_id);
 create table partner_profiles (
   user_id text not null,
   name name_text,
-  payout_email text,
+  payout_email mail_address,
   language language_code,
   constraint partner_profiles_pkey PRIMARY KEY (user_id),
-  constraint partner_profiles_payout_email_check CHECK ((length(payout_email) <= 320)),
   constraint partner_profiles_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 
@@ -1133,8 +1134,8 @@ create table partners (
   user_id text,
   group_id bigint,
   name name_text not null,
-  email text,
-  payout_email text,
+  email mail_address,
+  payout_email mail_address,
   email_hashes bytea[],
   payout_waits_until timestamp with time zone,
   note text,
@@ -1151,19 +1152,17 @@ create table partners (
   constraint partners_check CHECK ((num_nulls(ended_at, ended_by) = ANY (ARRAY[0, 2]))),
   constraint partners_check1 CHECK (((ended_at IS NULL) OR (NOT is_active))),
   constraint partners_check2 CHECK (((closed_at IS NULL) OR (ended_at IS NOT NULL))),
-  constraint partners_email_check CHECK ((length(email) <= 320)),
   constraint partners_ended_by_check CHECK ((ended_by = ANY (ARRAY['program'::text, 'partner'::text]))),
   constraint partners_external_id_check CHECK (((length(external_id) >= 1) AND (length(external_id) <= 255))),
   constraint partners_note_check CHECK (((length(note) >= 1) AND (length(note) <= 2000))),
-  constraint partners_payout_email_check CHECK ((length(payout_email) <= 320)),
   constraint partners_group_id_fkey FOREIGN KEY (program_id, group_id) REFERENCES partner_groups(program_id, id),
   constraint partners_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
   constraint partners_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE SET NULL
 );
 CREATE INDEX partners_created_idx ON public.partners USING btree (program_id, created_at);
-CREATE UNIQUE INDEX partners_email_key ON public.partners USING btree (program_id, lower(email));
+CREATE UNIQUE INDEX partners_email_key ON public.partners USING btree (program_id, lower((email)::text));
 CREATE INDEX partners_group_idx ON public.partners USING btree (program_id, group_id) WHERE (group_id IS NOT NULL);
-CREATE INDEX partners_mailbox_idx ON public.partners USING btree (program_id, mailbox_of(email));
+CREATE INDEX partners_mailbox_idx ON public.partners USING btree (program_id, mailbox_of((email)::text));
 CREATE INDEX partners_user_idx ON public.partners USING btree (user_id) WHERE (user_id IS NOT NULL);
 CREATE TRIGGER partners_accepted_webhooks AFTER UPDATE ON public.partners FOR EACH ROW WHEN (((new.user_id IS NOT NULL) AND (new.ended_at IS NULL) AND ((old.user_id IS NULL) OR (old.ended_at IS NOT NULL)))) EXECUTE FUNCTION send_webhooks_of_partner();
 CREATE TRIGGER partners_added_to_group BEFORE INSERT ON public.partners FOR EACH ROW WHEN ((new.group_id IS NOT NULL)) EXECUTE FUNCTION refuse_removed_group();
@@ -1171,7 +1170,7 @@ CREATE TRIGGER partners_audit AFTER INSERT OR UPDATE ON public.partners FOR EACH
 CREATE TRIGGER partners_forget_email_hashes BEFORE UPDATE OF email, payout_email, user_id ON public.partners FOR EACH ROW EXECUTE FUNCTION forget_email_hashes();
 CREATE TRIGGER partners_joined_webhooks AFTER INSERT ON public.partners FOR EACH ROW WHEN ((new.user_id IS NOT NULL)) EXECUTE FUNCTION send_webhooks_of_partner();
 CREATE TRIGGER partners_moved_to_group BEFORE UPDATE OF group_id ON public.partners FOR EACH ROW WHEN (((new.group_id IS NOT NULL) AND (new.group_id IS DISTINCT FROM old.group_id))) EXECUTE FUNCTION refuse_removed_group();
-CREATE TRIGGER partners_payout_address BEFORE UPDATE OF payout_email, email ON public.partners FOR EACH ROW WHEN ((COALESCE(old.payout_email, old.email) IS DISTINCT FROM COALESCE(new.payout_email, new.email))) EXECUTE FUNCTION hold_changed_payout_address();
+CREATE TRIGGER partners_payout_address BEFORE UPDATE OF payout_email, email ON public.partners FOR EACH ROW WHEN (((COALESCE(old.payout_email, old.email))::text IS DISTINCT FROM (COALESCE(new.payout_email, new.email))::text)) EXECUTE FUNCTION hold_changed_payout_address();
 CREATE TRIGGER partners_postbacks AFTER UPDATE OF user_id ON public.partners FOR EACH ROW WHEN (((old.user_id IS NOT NULL) AND (new.user_id IS DISTINCT FROM old.user_id))) EXECUTE FUNCTION end_postbacks();
 
 create table payee_details (
@@ -1715,7 +1714,7 @@ create table referral_links (
   constraint referral_links_program_id_id_partner_id_key UNIQUE (program_id, id, partner_id),
   constraint referral_links_code_check CHECK (((code ~ '^[A-Za-z0-9._@-]{1,64}$'::text) AND (code !~* '^svc-test-'::text))),
   constraint referral_links_external_id_check CHECK (((length(external_id) >= 1) AND (length(external_id) <= 255))),
-  constraint referral_links_page_url_check CHECK ((length(page_url) <= 2048)),
+  constraint referral_links_page_url_check CHECK (((length(page_url) <= 2048) AND (page_url ~ '^https?://[^\s]+$'::text))),
   constraint referral_links_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
   constraint referral_links_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id)
 );

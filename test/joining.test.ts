@@ -620,3 +620,21 @@ describe('retention', () => {
     expect(await listApplicationsOf(db, others, { limit: 5, of })).toEqual([])
   })
 })
+
+test.each(['a@x.example,b@y.example', 'a@x.example\r\nBcc: b@y.example', '"a@x.example', 'a@x.example '])(
+  'the database refuses %j as an address, because a mail would have other recipients or headers',
+  async (address) => {
+    await expect(
+      sql.query(`insert into partners (program_id, name, email) select min(id), 'Ann', $1 from programs`, [address]),
+    ).rejects.toThrow('mail_address')
+  },
+)
+
+test.each(['not a url', 'javascript:alert(1)', '/page', 'ftp://x.example/'])(
+  'the database refuses %j as the page of a link',
+  async (page) => {
+    await expect(
+      sql.query(`insert into referral_links (code, page_url) select 'page', $1 from programs limit 1`, [page]),
+    ).rejects.toThrow('page_url_check')
+  },
+)

@@ -304,7 +304,8 @@ export function isPageOf(page: string, domain: string): boolean {
 /** Returns the address of a partner's link: `pageUrl` or the program's site, with the partner's code. */
 export function linkAddress(domain: string, code: string, pageUrl: string | null): string {
   const local = /^(localhost|127\.0\.0\.1)(:|$)/.test(domain)
-  const url = new URL(pageUrl ?? `${local ? 'http' : 'https'}://${domain}/`)
+  const site = `${local ? 'http' : 'https'}://${domain}/`
+  const url = new URL(pageUrl !== null && URL.canParse(pageUrl) ? pageUrl : site)
   url.searchParams.set('aff', code)
   return url.href
 }
