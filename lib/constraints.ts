@@ -83,7 +83,7 @@ const refusals: Record<string, () => ApiError> = {
   workspace_bytes: () =>
     new ApiError(
       'rate_limited',
-      'The API has stored the maximum size of data for this workspace today: 100 MiB, or 2 MiB until an owner confirms their e-mail address. Continue tomorrow.',
+      'This workspace has sent the maximum size of changes for today: 100 MiB, or 2 MiB until an owner confirms their e-mail address. Continue tomorrow.',
       { headers: { 'Retry-After': '3600' } },
     ),
   join_pages_verified: () =>

@@ -1774,6 +1774,10 @@ export interface DatabaseFunctions {
     arguments: { of_workspace_id: string | null; of_user_id: string | null; to_recipient: string | null; of_source: string | null; of_network: string | null; bounds: string | null }
     row: { count_mail: string | null }
   }
+  count_workspace_bytes: {
+    arguments: { counter: string | null; of_workspace_id: string | null; bytes: number | null }
+    row: { count_workspace_bytes: unknown | null }
+  }
   count_written_bytes: {
     arguments: { hash: Uint8Array | null; bytes: number | null }
     row: { count_written_bytes: unknown | null }
@@ -2198,6 +2202,7 @@ export const functionCalls: {
   count_excluded_payments: { text: 'select count_excluded_payments($1)', names: ['of_program_id'] },
   count_figures: { text: 'select count_figures($1)', names: ['max_rows'] },
   count_mail: { text: 'select count_mail($1, $2, $3, $4, $5, $6)', names: ['of_workspace_id', 'of_user_id', 'to_recipient', 'of_source', 'of_network', 'bounds'] },
+  count_workspace_bytes: { text: 'select count_workspace_bytes($1, $2, $3)', names: ['counter', 'of_workspace_id', 'bytes'] },
   count_written_bytes: { text: 'select count_written_bytes($1, $2)', names: ['hash', 'bytes'] },
   create_adjustment: { text: 'select * from create_adjustment($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'of_cents', 'of_note', 'of_transaction_id', 'of_external_id', 'request'] },
   create_code: { text: 'select * from create_code($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'new_code', 'of_promotion_code_id', 'of_account_id'] },

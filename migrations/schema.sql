@@ -6187,16 +6187,15 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.count_written_bytes(hash bytea, bytes integer)
+CREATE OR REPLACE FUNCTION public.count_workspace_bytes(counter text, of_workspace_id text, bytes integer)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 declare
-  of_workspace_id text := (select p.workspace_id from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash);
   megabytes numeric;
 begin
   insert into sign_in_attempts as a (key, attempts)
-  select 'bytes of workspace ' || of_workspace_id, bytes where of_workspace_id is not null
+  select counter || ' of workspace ' || of_workspace_id, bytes where of_workspace_id is not null
   on conflict (key) do update set
     attempts = excluded.attempts + case when a.window_started_at > now() - interval '1 day' then a.attempts else 0 end,
     window_started_at = case when a.window_started_at > now() - interval '1 day' then a.window_started_at else now() end
@@ -6205,6 +6204,14 @@ begin
     raise exception 'too many bytes' using errcode = 'check_violation', constraint = 'workspace_bytes';
   end if;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.count_written_bytes(hash bytea, bytes integer)
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  select count_workspace_bytes('bytes', (select p.workspace_id from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash), bytes)
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.counted_partner_figures(of_program_id bigint, of_partner_id bigint, of_link_id bigint, from_time timestamp with time zone, until timestamp with time zone, of_currency text)

@@ -198,6 +198,17 @@ test('a form of a stranger that sends no mail stores nothing, however long its a
   expect(await count('select count(*) from used_forms where token = $1', [token.form_token])).toBe(0)
 })
 
+test('the bytes that the forms store for a workspace have a daily limit', async () => {
+  const page = `/programs/${programId}/partners`
+  const key = `form bytes of workspace ${workspaceId}`
+  const sent = async () => (await send('POST', page, dashboardToken, { name: 'Bytes', email: '', code: '' })).status
+  expect(await sent()).toBe(303)
+  expect(await count('select attempts as count from sign_in_attempts where key = $1', [key])).toBeGreaterThan(1024)
+  await stack.sql.query('update sign_in_attempts set attempts = $2 where key = $1', [key, 100 * 2 ** 20])
+  expect(await sent()).toBe(429)
+  await stack.sql.query('delete from sign_in_attempts where key = $1', [key])
+})
+
 test('a refused form can be sent again', async () => {
   const page = `/programs/${programId}/partners`
   const hidden = await formOn(page, page, dashboardToken)

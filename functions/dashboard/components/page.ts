@@ -2,15 +2,17 @@ import type { Context } from 'hono'
 import { getCookie } from 'hono/cookie'
 import { createMiddleware } from 'hono/factory'
 import { Hono } from 'hono/tiny'
+import { countFormBytes } from '../../../lib/access/form-bytes.ts'
 import type { ProxyEnv } from '../../../lib/access/proxy-keys.ts'
 import { blockedProgram } from '../../../lib/access/program-access.ts'
 import { type Action, may } from '../../../lib/access/roles.ts'
 import { findViewer, type Viewer, type ViewerProgram } from '../../../lib/access/viewer.ts'
+import { maxBodyBytes } from '../../../lib/api/app.ts'
 import type { RateLimit } from '../../../lib/api/rate-limits.ts'
 import type { ClickHouseEnv } from '../../../lib/click-house.ts'
 import type { TurnstileEnv } from '../../../lib/access/turnstile.ts'
 import type { AuthEnv } from '../../../lib/access/sign-in.ts'
-import type { Database } from '../../../lib/database.ts'
+import { type Database, openDatabase } from '../../../lib/database.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { chooseLanguage, type Language } from '../../../lib/languages.ts'
 import { canMail, mailIsMissing } from '../../../lib/mail.ts'
@@ -121,6 +123,10 @@ export const requireViewer = createMiddleware<EnvOf<ViewerContext>>(async (c, ne
   return await next()
 })
 
+/** The bytes that a form may store, with about a kilobyte for its entry of the audit log. Uploaded files have their own limits. */
+const writtenBytes = ({ req }: Pick<PageContext, 'req'>) =>
+  1024 + Math.min(maxBodyBytes, Number(req.header('content-length') ?? maxBodyBytes))
+
 /**
  * Requires an active member with `action` on the program in the path. The response is the same for unknown programs and for programs of
  * other workspaces.
@@ -135,6 +141,7 @@ export function requireProgram(action: Action) {
     if (!program) throw new ApiError('not_found', "This program doesn't exist, or you don't have access to it.")
     if (program.isBlocked) throw blockedProgram()
     if (!may(program.roles, action)) throw closedPage()
+    if (c.req.method === 'POST') await countFormBytes(openDatabase(c.env), program.workspaceId, writtenBytes(c))
     c.set('program', program)
     return await next()
   })

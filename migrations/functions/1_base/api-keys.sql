@@ -28,15 +28,15 @@ language sql as $$
   select use_key(k, scope), k.id, p.id, p.domain, k.scopes from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash
 $$;
 
--- Counts bytes that a call with this API key may store. A day begins with the first call. Above the limit of the workspace, the call fails. The
--- limit is smaller until an owner has confirmed their address, because anybody can create such accounts.
-create or replace function count_written_bytes(hash bytea, bytes integer) returns void language plpgsql as $$
+-- Counts bytes that a request may store for a workspace, through its API keys (`counter` is `bytes`) or its forms (`form bytes`). A day begins
+-- with the first request. Above the limit, the request fails. The limit is smaller until an owner has confirmed their address, because
+-- anybody can create such accounts.
+create or replace function count_workspace_bytes(counter text, of_workspace_id text, bytes integer) returns void language plpgsql as $$
 declare
-  of_workspace_id text := (select p.workspace_id from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash);
   megabytes numeric;
 begin
   insert into sign_in_attempts as a (key, attempts)
-  select 'bytes of workspace ' || of_workspace_id, bytes where of_workspace_id is not null
+  select counter || ' of workspace ' || of_workspace_id, bytes where of_workspace_id is not null
   on conflict (key) do update set
     attempts = excluded.attempts + case when a.window_started_at > now() - interval '1 day' then a.attempts else 0 end,
     window_started_at = case when a.window_started_at > now() - interval '1 day' then a.window_started_at else now() end
@@ -45,6 +45,11 @@ begin
     raise exception 'too many bytes' using errcode = 'check_violation', constraint = 'workspace_bytes';
   end if;
 end $$;
+
+-- Counts bytes that a call with this API key may store.
+create or replace function count_written_bytes(hash bytea, bytes integer) returns void language sql as $$
+  select count_workspace_bytes('bytes', (select p.workspace_id from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash), bytes)
+$$;
 
 -- Finds the partner of a partner's API key. Returns no row for an unknown key, after the partnership ended, or after somebody else took
 -- over the partner. Records the key's use at most once an hour.
