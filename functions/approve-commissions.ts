@@ -7,6 +7,6 @@ interface Env extends DatabaseEnv {
 }
 
 /** Scheduled: holds suspicious commissions for review, and credits commissions after their hold. */
-export default inBatches<Env>('approve-commissions', (db, { EMAIL_HASH_KEY }) =>
-  reviewAndCredit(db, EMAIL_HASH_KEY, 500),
+export default inBatches<Env>('approve-commissions', (db, { EMAIL_HASH_KEY }, failures) =>
+  reviewAndCredit(db, EMAIL_HASH_KEY, 500, failures),
 )

@@ -1,8 +1,9 @@
-import { inBatches } from '../lib/batches.ts'
+import { inBatches, workOnPrograms } from '../lib/batches.ts'
 import { type ClickHouseEnv, openClickHouse } from '../lib/click-house.ts'
 import type { DatabaseEnv } from '../lib/database.ts'
 import { sendClicks } from '../lib/tracking/click-sink.ts'
 import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
+import { programsToCount } from '../lib/tracking/daily-totals.ts'
 
 const clicksOfBatch = 20_000
 /** A lead or sale changes up to 26 totals, and even a slow server must count a batch before the statement times out. */
@@ -14,10 +15,17 @@ const sentOfBatch = 5000
  * half minute. Clicks, leads, sales and refunds request a run with `soon`, and the schedule handles the rest. If ClickHouse
  * is configured, counted clicks are then sent there. If it doesn't respond, they wait for the next run.
  */
-const counting = inBatches('count-clicks', async (db, env: DatabaseEnv & ClickHouseEnv) => {
-  const counted = await countClicks(db, clicksOfBatch)
-  const figures = await countFigures(db, figuresOfBatch)
-  const more = counted === clicksOfBatch || figures === figuresOfBatch
+const counting = inBatches('count-clicks', async (db, env: DatabaseEnv & ClickHouseEnv, failures) => {
+  const ofPrograms = async (count: typeof countClicks, limit: number) =>
+    await workOnPrograms(
+      failures,
+      () => programsToCount(db),
+      (programId) => count(db, limit, programId),
+    )
+  const clicks = await ofPrograms(countClicks, clicksOfBatch)
+  const rows = await ofPrograms(countFigures, figuresOfBatch)
+  const [counted, figures] = [sumOf(clicks), sumOf(rows)]
+  const more = clicks.includes(clicksOfBatch) || rows.includes(figuresOfBatch)
   const clickHouse = openClickHouse(env)
   if (!clickHouse || more) return { counted, figures, more }
   try {
@@ -28,6 +36,8 @@ const counting = inBatches('count-clicks', async (db, env: DatabaseEnv & ClickHo
     return { counted, figures, more }
   }
 })
+
+const sumOf = (numbers: readonly number[]) => numbers.reduce((sum, number) => sum + number, 0)
 
 export default counting
 

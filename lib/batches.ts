@@ -1,4 +1,5 @@
 import { type Database, type DatabaseEnv, openDatabase } from './database.ts'
+import { isTransient } from './errors.ts'
 
 /** A scheduled Worker may run for 15 minutes. This limit leaves enough time for the last batch. */
 const maxMilliseconds = 10 * 60 * 1000
@@ -6,20 +7,70 @@ const maxMilliseconds = 10 * 60 * 1000
 /** The result of a batch: its figures or a name, and whether there is more work. */
 type Batch = { more: boolean } & { [figure: string]: number | boolean | string }
 
+/** The failures of a run: the error of each program, and the first error of a batch of all programs. */
+export type Failures = Map<number | 'all programs', unknown>
+
 /**
  * Creates a scheduled function that works through a backlog in batches until nothing is waiting. It doesn't start a batch after 10 minutes,
- * and the next run continues. It logs each batch that changed anything.
+ * and the next run continues. It logs each batch that changed anything. After programs failed, it throws their errors at the end.
  */
-export function inBatches<Env extends DatabaseEnv>(name: string, work: (db: Database, env: Env) => Promise<Batch>) {
+export function inBatches<Env extends DatabaseEnv>(
+  name: string,
+  work: (db: Database, env: Env, failures: Failures) => Promise<Batch>,
+) {
   return {
     async scheduled(_event: unknown, env: Env): Promise<void> {
       const db = openDatabase(env)
+      const failures: Failures = new Map()
       const started = performance.now()
       while (performance.now() - started < maxMilliseconds) {
-        const { more, ...figures } = await work(db, env)
+        const { more, ...figures } = await work(db, env, failures)
         if (Object.values(figures).some(Boolean)) console.log(JSON.stringify({ function: name, ...figures }))
-        if (!more) return
+        if (!more) break
       }
+      throwFailures(name, failures)
     },
   }
+}
+
+/**
+ * Works on a batch of all programs, so that a run takes few requests. If the database refuses the batch, works on each waiting program by
+ * itself. So one program's data never stops the other programs. A program that failed waits for the next run. Returns the results. Without
+ * `failures`, it throws the error of the batch.
+ */
+export async function workOnPrograms<Result>(
+  failures: Failures | undefined,
+  waiting: () => Promise<number[]>,
+  work: (programId: number | null) => Promise<Result>,
+): Promise<Result[]> {
+  if (!failures) return [await work(null)]
+  if (failures.size === 0) {
+    try {
+      return [await work(null)]
+    } catch (error) {
+      if (isTransient(error)) throw error
+      failures.set('all programs', error)
+    }
+  }
+  const results: Result[] = []
+  for (const programId of await waiting()) {
+    if (failures.has(programId)) continue
+    try {
+      results.push(await work(programId))
+    } catch (error) {
+      if (isTransient(error)) throw error
+      failures.set(programId, error)
+    }
+  }
+  return results
+}
+
+/** Logs the programs that failed, without the messages of the errors, which can contain data. Then throws the errors. */
+function throwFailures(name: string, failures: Failures): void {
+  if (failures.size === 0) return
+  for (const [program, error] of failures) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined
+    console.error(JSON.stringify({ function: name, error: 'program_failed', program, code }))
+  }
+  throw new AggregateError(failures.values(), `${name} failed for ${[...failures.keys()].join(', ')}.`)
 }

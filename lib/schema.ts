@@ -1659,7 +1659,7 @@ export interface DatabaseFunctions {
     row: { approved: number | null; uncompared: number | null }
   }
   approve_due_commissions: {
-    arguments: { at_most: number | null }
+    arguments: { at_most: number | null; of_program_id: number | null }
     row: { approved: number | null; more: boolean | null }
   }
   ask_for_missing: {
@@ -1759,7 +1759,7 @@ export interface DatabaseFunctions {
     row: { connect_processor: boolean | null }
   }
   count_clicks: {
-    arguments: { max_rows: number | null }
+    arguments: { max_rows: number | null; of_program_id: number | null }
     row: { count_clicks: number | null }
   }
   count_excluded_payments: {
@@ -1767,7 +1767,7 @@ export interface DatabaseFunctions {
     row: { count_excluded_payments: number | null }
   }
   count_figures: {
-    arguments: { max_rows: number | null }
+    arguments: { max_rows: number | null; of_program_id: number | null }
     row: { count_figures: number | null }
   }
   count_mail: {
@@ -1863,7 +1863,7 @@ export interface DatabaseFunctions {
     row: { finish_reading_archive: unknown | null }
   }
   flag_new_commissions: {
-    arguments: { at_most: number | null }
+    arguments: { at_most: number | null; of_program_id: number | null }
     row: { flagged: number | null; more: boolean | null }
   }
   fold_daily_money: {
@@ -2173,7 +2173,7 @@ export const functionCalls: {
   apply_to_program: { text: 'select * from apply_to_program($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)', names: ['of_program_id', 'of_source', 'seen_version', 'seen_terms', 'of_user_id', 'of_email', 'of_name', 'of_answers', 'of_token_hash', 'code_digits', 'of_network', 'bounds'] },
   approve_applications: { text: 'select * from approve_applications($1, $2, $3)', names: ['of_program_id', 'in_group_id', 'given'] },
   approve_commissions: { text: 'select * from approve_commissions($1, $2, $3)', names: ['program_ids', 'commission_ids', 'compares'] },
-  approve_due_commissions: { text: 'select * from approve_due_commissions($1)', names: ['at_most'] },
+  approve_due_commissions: { text: 'select * from approve_due_commissions($1, $2)', names: ['at_most', 'of_program_id'] },
   ask_for_missing: { text: 'select ask_for_missing($1, $2)', names: ['of_program_id', 'of_exclusion_reason'] },
   ask_payout: { text: 'select * from ask_payout($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'asked_cents', 'request'] },
   attribute_known_customers: { text: 'select attribute_known_customers($1)', names: ['of_program_id'] },
@@ -2198,9 +2198,9 @@ export const functionCalls: {
   confirm_application: { text: 'select * from confirm_application($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_application_id', 'unconfirmed_kept', 'code_digits', 'invitation_hash'] },
   confirm_click_batch: { text: 'select confirm_click_batch($1, $2, $3, $4, $5, $6)', names: ['batch', 'click_ids', 'count_ids', 'up_to', 'is_complete', 'dropped_before'] },
   connect_processor: { text: 'select connect_processor($1, $2, $3)', names: ['of_program_id', 'of_account_id', 'is_live'] },
-  count_clicks: { text: 'select count_clicks($1)', names: ['max_rows'] },
+  count_clicks: { text: 'select count_clicks($1, $2)', names: ['max_rows', 'of_program_id'] },
   count_excluded_payments: { text: 'select count_excluded_payments($1)', names: ['of_program_id'] },
-  count_figures: { text: 'select count_figures($1)', names: ['max_rows'] },
+  count_figures: { text: 'select count_figures($1, $2)', names: ['max_rows', 'of_program_id'] },
   count_mail: { text: 'select count_mail($1, $2, $3, $4, $5, $6)', names: ['of_workspace_id', 'of_user_id', 'to_recipient', 'of_source', 'of_network', 'bounds'] },
   count_workspace_bytes: { text: 'select count_workspace_bytes($1, $2, $3)', names: ['counter', 'of_workspace_id', 'bytes'] },
   count_written_bytes: { text: 'select count_written_bytes($1, $2)', names: ['hash', 'bytes'] },
@@ -2224,7 +2224,7 @@ export const functionCalls: {
   finish_archive: { text: 'select finish_archive($1, $2)', names: ['of_program_id', 'of_import_id'] },
   finish_reading: { text: 'select finish_reading($1, $2, $3, $4)', names: ['of_program_id', 'of_import_id', 'derives_balances', 'of_note'] },
   finish_reading_archive: { text: 'select finish_reading_archive($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_import_id', 'why_not', 'if_used', 'remark'] },
-  flag_new_commissions: { text: 'select * from flag_new_commissions($1)', names: ['at_most'] },
+  flag_new_commissions: { text: 'select * from flag_new_commissions($1, $2)', names: ['at_most', 'of_program_id'] },
   fold_daily_money: { text: 'select fold_daily_money($1)', names: ['max_rows'] },
   fold_daily_totals: { text: 'select fold_daily_totals($1)', names: ['max_rows'] },
   intervals_of_days: { text: 'select * from intervals_of_days($1, $2, $3, $4)', names: ['first_day', 'last_day', 'every', 'zone'] },

@@ -3584,7 +3584,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.approve_due_commissions(at_most integer, OUT approved integer, OUT more boolean)
+CREATE OR REPLACE FUNCTION public.approve_due_commissions(at_most integer, of_program_id bigint DEFAULT NULL::bigint, OUT approved integer, OUT more boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -3596,7 +3596,8 @@ begin
   from (
     select c.program_id, c.id from commissions c
     where c.hold_until <= now() and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
-      and not c.is_shadow and not in_shadow_mode(c.program_id) and not awaits_comparison(c)
+      and not c.is_shadow and (c.program_id = of_program_id or of_program_id is null)
+      and not in_shadow_mode(c.program_id) and not awaits_comparison(c)
     order by c.hold_until, c.program_id, c.id limit at_most
   ) due;
   approved := (approve_commissions(program_ids, commission_ids, true)).approved;
@@ -5773,7 +5774,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.count_clicks(max_rows integer)
+CREATE OR REPLACE FUNCTION public.count_clicks(max_rows integer, of_program_id bigint DEFAULT NULL::bigint)
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
@@ -5784,7 +5785,9 @@ declare
 begin
   with taken as (
     delete from uncounted_clicks
-    where ctid = any (array(select ctid from uncounted_clicks limit max_rows for update skip locked))
+    where ctid = any (array(
+      select ctid from uncounted_clicks where program_id = of_program_id or of_program_id is null limit max_rows for update skip locked
+    ))
     returning program_id, link_id, clicked_at, event_id, is_bot
   ),
   unsent as (
@@ -5888,7 +5891,7 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.count_figures(max_rows integer)
+CREATE OR REPLACE FUNCTION public.count_figures(max_rows integer, of_program_id bigint DEFAULT NULL::bigint)
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
@@ -5897,7 +5900,9 @@ declare
 begin
   with moved as (
     delete from uncounted_figures
-    where ctid = any (array(select ctid from uncounted_figures limit max_rows for update skip locked))
+    where ctid = any (array(
+      select ctid from uncounted_figures where program_id = of_program_id or of_program_id is null limit max_rows for update skip locked
+    ))
     returning uncounted_figures
   )
   select array_agg(m.uncounted_figures) into taken from moved m;
@@ -8045,7 +8050,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.flag_new_commissions(at_most integer, OUT flagged integer, OUT more boolean)
+CREATE OR REPLACE FUNCTION public.flag_new_commissions(at_most integer, of_program_id bigint DEFAULT NULL::bigint, OUT flagged integer, OUT more boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -8057,6 +8062,7 @@ begin
   from (
     select c.program_id, c.id from commissions c
     where c.flags_checked_at is null and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full'
+      and (c.program_id = of_program_id or of_program_id is null)
     order by c.program_id, c.id limit at_most
   ) n;
   flagged := flag_commissions(program_ids, commission_ids);
@@ -12805,7 +12811,7 @@ AS $function$
     ) u
     cross join lateral (select r.email_hashes from partners r where r.program_id = c.program_id and r.id = c.partner_id offset 0) r
     left join lateral (
-      select (s.resolution->>'clicked_at')::timestamptz as clicked_at from sales s where s.program_id = c.program_id and s.id = c.sale_id offset 0
+      select time_or_null(s.resolution->>'clicked_at') as clicked_at from sales s where s.program_id = c.program_id and s.id = c.sale_id offset 0
     ) s on true
     left join lateral (
       select e.* from click_events e
@@ -13952,6 +13958,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.time_or_null(stored text)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE
+RETURN CASE WHEN pg_input_is_valid(stored, 'timestamptz'::text) THEN (stored)::timestamp with time zone ELSE NULL::timestamp with time zone END
+;
+
 create aggregate total(bigint) (sfunc = int8pl, stype = bigint, initcond = '0');
 
 CREATE OR REPLACE FUNCTION public.track_browser_lead(of_program_id bigint, of_customer_key text, of_click_id text, new_lead_id bigint, new_email_hash bytea, new_mailbox_hash bytea, session_id text, page_url text, additional_data jsonb, OUT provisional boolean, OUT lead_id bigint, OUT click_id text, OUT customer_status text, OUT wrote_webhooks boolean, OUT outbox_ids bigint[])
@@ -14681,7 +14694,7 @@ AS $function$
   union all select 'partner', of_partner_id::text where of_partner_id is not null
   union all select 'link', of_link_id::text where of_link_id is not null
   union all select 'code', of_code_id::text where of_code_id is not null
-  union all select key::grouping_name, value from jsonb_each_text(origin)
+  union all select g, left(origin->>g::text, 200) from unnest(enum_range('country'::grouping_name, null)) g where origin->>g::text <> ''
 $function$
 ;
 
@@ -14689,7 +14702,7 @@ CREATE OR REPLACE FUNCTION public.values_of_click(click click_events)
  RETURNS jsonb
  LANGUAGE sql
  IMMUTABLE
-RETURN (jsonb_strip_nulls(jsonb_build_object('country', "left"(NULLIF((click).geo_country, ''::text), 200), 'device', (click).device_type, 'browser', "left"(NULLIF((click).browser_name, ''::text), 200), 'referrer', host_of_referrer((click).referrer_url), 'page', page_of_click((click).page_url, (click).affiliate_url))) || COALESCE((click).campaign, '{}'::jsonb))
+RETURN (jsonb_strip_nulls(jsonb_build_object('country', "left"(NULLIF((click).geo_country, ''::text), 200), 'device', (click).device_type, 'browser', "left"(NULLIF((click).browser_name, ''::text), 200), 'referrer', host_of_referrer((click).referrer_url), 'page', page_of_click((click).page_url, (click).affiliate_url))) || CASE WHEN ((click).campaign IS NULL) THEN '{}'::jsonb ELSE COALESCE((SELECT jsonb_object_agg(g.g, "left"(((values_of_click.click).campaign ->> g.g), 200)) AS jsonb_object_agg FROM unnest(campaign_groupings()) g(g) WHERE (((values_of_click.click).campaign ->> g.g) <> ''::text)), '{}'::jsonb) END)
 ;
 
 CREATE OR REPLACE FUNCTION public.verify_domain(of_program_id bigint, host text)

@@ -1,14 +1,17 @@
 import { expect, test } from 'vitest'
+import approving from '../functions/approve-commissions.ts'
+import counting from '../functions/count-clicks.ts'
 import { apiKeyHash } from '../lib/access/api-keys.ts'
 import { findDifferences } from '../lib/commands/audit.ts'
-import { countClicks, recordClick } from '../lib/tracking/clicks.ts'
+import { countClicks, countFigures, recordClick } from '../lib/tracking/clicks.ts'
 import { foldDailyTotals } from '../lib/tracking/daily-totals.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { readPerformance } from '../lib/tracking/performance.ts'
 import { refundSale } from '../lib/money/refunds.ts'
+import { reviewAndCredit } from '../lib/money/reviews.ts'
 import { recordSale } from '../lib/money/sales.ts'
 import { setClock } from './support/clock.ts'
-import { noClick, noSale } from './support/ledger.ts'
+import { createLedgerProgram, noClick, noSale } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const endpoint = await startEndpoint()
@@ -142,3 +145,64 @@ test('folds the past hours of a day but not the current one', async () => {
   expect(await count(`select count(*)::int from daily_totals where clicks_by_hour[13] = 40`)).toBe(1)
   expect(await findDifferences(sql)).toEqual([])
 })
+
+async function programWithSale() {
+  const program = await createLedgerProgram(sql, db, { holdDays: 0 })
+  const { id } = await program.soldBy(0, 5000)
+  const figures = async () => {
+    const { rows } = await sql.query(
+      `select coalesce(sum(clicks), 0)::int as clicks, coalesce(sum(sales), 0)::int as sales,
+        (select count(*)::int from commissions c where c.program_id = $1 and c.status = 'approved') as approved
+      from grouped_totals where program_id = $1 and grouping_name = 'all' and span = 'day'`,
+      [program.programId],
+    )
+    return rows[0]
+  }
+  return { ...program, id, figures }
+}
+
+test.each([
+  ['an unknown key', { bogus: 'x' }],
+  ['a long value', { utm_source: Array.from({ length: 500 }, () => crypto.randomUUID()).join('') }],
+  ['a nested value', { sub1: { sub2: ['x'] }, country: null }],
+  ['a list', ['utm_source']],
+  ['a number', 7],
+])('clicks and sales are counted and credited if a stored campaign has %s', async (_what, campaign) => {
+  const program = await programWithSale()
+  const stored = [program.programId, JSON.stringify(campaign)]
+  await sql.query('update affiliate_click_events set campaign = $2 where program_id = $1', stored)
+  await sql.query(
+    'insert into customer_origins (program_id, customer_id, origin) select program_id, id, $2 from customers where program_id = $1',
+    stored,
+  )
+  await sql.query(
+    `update sales set resolution = jsonb_build_object('clicked_at', $2::jsonb) || '{"steps": 1}' where program_id = $1`,
+    stored,
+  )
+  await sql.query(`update programs set review_rules = '{bot}' where id = $1`, [program.programId])
+  await countClicks(db, 1000)
+  await countFigures(db, 1000)
+  await reviewAndCredit(db, 'a key', 1000)
+  expect(await program.figures()).toEqual({ clicks: 1, sales: 1, approved: 1 })
+})
+
+test.each([
+  ['clicks', 'link_clicks', { clicks: 0, sales: 0, approved: 1 }],
+  ['figures', 'customer_origins', { clicks: 1, sales: 0, approved: 1 }],
+  ['commissions', 'balance_entries', { clicks: 1, sales: 1, approved: 0 }],
+])(
+  "if the database refuses a program's %s, other programs are served and the run fails",
+  async (_what, table, left) => {
+    const [broken, other] = [await programWithSale(), await programWithSale()]
+    const [scheduled, done] = table === 'balance_entries' ? [approving, counting] : [counting, approving]
+    await sql.query(`alter table ${table} add constraint refused check (program_id <> ${broken.programId}) not valid`)
+    const env = { ...endpoint.env, EMAIL_HASH_KEY: 'a key' }
+    await expect(scheduled.scheduled(undefined, env)).rejects.toThrow(`all programs, ${broken.programId}.`)
+    await done.scheduled(undefined, env)
+    expect(await other.figures()).toEqual({ clicks: 1, sales: 1, approved: 1 })
+    expect(await broken.figures()).toEqual(left)
+    await sql.query(`alter table ${table} drop constraint refused`)
+    await scheduled.scheduled(undefined, env)
+    expect(await broken.figures()).toEqual({ clicks: 1, sales: 1, approved: 1 })
+  },
+)

@@ -10,8 +10,13 @@ import { hashPartnerEmails } from './partner-hashes.ts'
  * refunded aren't credited. Returns the number of credited commissions and whether more may be waiting. A run can stop at any point. If
  * two runs overlap, one waits for the other's batch and skips its commissions.
  */
-export async function approveDueCommissions(db: Database, limit: number): Promise<{ credited: number; more: boolean }> {
-  const [row] = await retryOnce(() => db.query(call('approve_due_commissions', { at_most: limit })))
+export async function approveDueCommissions(
+  db: Database,
+  limit: number,
+  programId: number | null = null,
+): Promise<{ credited: number; more: boolean }> {
+  const due = call('approve_due_commissions', { at_most: limit, of_program_id: programId })
+  const [row] = await retryOnce(() => db.query(due))
   return { credited: row?.approved ?? 0, more: row?.more ?? false }
 }
 

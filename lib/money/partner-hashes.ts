@@ -4,19 +4,19 @@ import { normalizedEmail } from '../tracking/customers.ts'
 
 /**
  * Hashes the addresses of up to `limit` partners with `hash` (hex). Selects partners without hashes who have customers with known
- * addresses. Returns their number. `of` lists commissions that are about to be approved.
+ * addresses, in one program or in all. Returns their number. `of.commissionIds` lists commissions that are about to be approved.
  */
 export async function hashPartnerEmails(
   db: Database,
   hash: (address: string) => Promise<string>,
   limit: number,
-  of?: { programId: number; commissionIds: number[] },
+  of: { programId?: number | null; commissionIds?: number[] } = {},
 ): Promise<number> {
   const partners = await db.query(
     call('partners_to_hash', {
       at_most: limit,
-      of_program_id: of?.programId ?? null,
-      commission_ids: of?.commissionIds ?? null,
+      of_program_id: of.programId ?? null,
+      commission_ids: of.commissionIds ?? null,
     }),
   )
   const statements = await Promise.all(

@@ -1,4 +1,5 @@
 import { type InferResult, sql } from 'kysely'
+import { type Failures, workOnPrograms } from '../batches.ts'
 import { call, type Database, retryOnce } from '../database.ts'
 import { type Filters, type Part, partOf, totalsOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
@@ -97,23 +98,54 @@ export async function decideReviews(
   return { changed: row?.decided ?? 0, reviews }
 }
 
-/** Checks up to `limit` unchecked commissions. Returns the number of held commissions and whether more may wait. */
-export async function flagNewCommissions(db: Database, limit: number): Promise<{ flagged: number; more: boolean }> {
-  const [row] = await retryOnce(() => db.query(call('flag_new_commissions', { at_most: limit })))
+/**
+ * Checks up to `limit` unchecked commissions, of one program or of all programs. Returns the number of held commissions and whether more
+ * may wait.
+ */
+export async function flagNewCommissions(
+  db: Database,
+  limit: number,
+  programId: number | null = null,
+): Promise<{ flagged: number; more: boolean }> {
+  const unchecked = call('flag_new_commissions', { at_most: limit, of_program_id: programId })
+  const [row] = await retryOnce(() => db.query(unchecked))
   return { flagged: row?.flagged ?? 0, more: row?.more ?? false }
 }
 
 /**
  * Holds the commissions that need a review, then credits the due ones, up to `limit` of each. Until a partner's addresses are hashed,
- * commissions on sales to known addresses aren't credited.
+ * commissions on sales to known addresses aren't credited. If a program fails, adds its error to `failures` and goes on with the others.
  */
 export async function reviewAndCredit(
   db: Database,
   emailHashKey: string,
   limit: number,
+  failures?: Failures,
 ): Promise<{ credited: number; flagged: number; more: boolean }> {
-  const hashed = await hashPartnerEmails(db, (address) => emailHash(emailHashKey, address), limit)
-  const looked = await flagNewCommissions(db, limit)
-  const { credited, more } = await approveDueCommissions(db, limit)
-  return { credited, flagged: looked.flagged, more: more || looked.more || hashed === limit }
+  const ofPrograms = async <Result>(work: (programId: number | null) => Promise<Result>) =>
+    await workOnPrograms(failures, () => programsToCredit(db), work)
+  const hash = (address: string) => emailHash(emailHashKey, address)
+  const hashed = await ofPrograms((programId) => hashPartnerEmails(db, hash, limit, { programId }))
+  const checked = await ofPrograms((programId) => flagNewCommissions(db, limit, programId))
+  const approved = await ofPrograms((programId) => approveDueCommissions(db, limit, programId))
+  return {
+    credited: approved.reduce((sum, { credited }) => sum + credited, 0),
+    flagged: checked.reduce((sum, { flagged }) => sum + flagged, 0),
+    more: [...approved, ...checked].some(({ more }) => more) || hashed.includes(limit),
+  }
+}
+
+/** Lists the programs with commissions that are neither credited nor rejected. */
+async function programsToCredit(db: Database): Promise<number[]> {
+  const rows = await db.query(
+    kysely
+      .selectFrom('commissions')
+      .select('program_id')
+      .distinct()
+      .where('credited_at', 'is', null)
+      .where('rejected_at', 'is', null)
+      .where('reversal', '<>', 'full')
+      .where('is_shadow', '=', sql.lit(false)),
+  )
+  return rows.map(({ program_id }) => program_id)
 }

@@ -160,18 +160,18 @@ function readAnswer(answer: JsonValue | undefined): RecordedClick {
 }
 
 /**
- * Moves up to `limit` uncounted clicks into the counters of their links, of their programs' hours and of their groupings
- * (migrations/functions/reads/counting.sql), and returns their number. Two calls may run at once. `link_click_counts` and the performance
- * endpoint include uncounted clicks, but the groupings don't.
+ * Moves up to `limit` uncounted clicks, of one program or of all programs, into the counters of their links, of their programs' hours and of
+ * their groupings (migrations/functions/reads/counting.sql), and returns their number. Two calls may run at once. `link_click_counts` and
+ * the performance endpoint include uncounted clicks, but the groupings don't.
  */
-export async function countClicks(db: Database, limit: number): Promise<number> {
-  const [row] = await db.query(call('count_clicks', { max_rows: limit }))
+export async function countClicks(db: Database, limit: number, programId: number | null = null): Promise<number> {
+  const [row] = await db.query(call('count_clicks', { max_rows: limit, of_program_id: programId }))
   return row?.count_clicks ?? 0
 }
 
-/** Moves changes by leads, sales, refunds and corrections into the groupings, and returns their number. */
-export async function countFigures(db: Database, limit: number): Promise<number> {
-  const [row] = await db.query(call('count_figures', { max_rows: limit }))
+/** Moves changes by leads, sales, refunds and corrections into the groupings, of one program or of all. Returns their number. */
+export async function countFigures(db: Database, limit: number, programId: number | null = null): Promise<number> {
+  const [row] = await db.query(call('count_figures', { max_rows: limit, of_program_id: programId }))
   return row?.count_figures ?? 0
 }
 

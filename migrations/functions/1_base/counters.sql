@@ -3,6 +3,10 @@ create or replace function utc_day(at timestamptz) returns date language sql imm
 -- The moment at which a UTC day begins.
 create or replace function day_start(day date) returns timestamptz language sql immutable as $$ select day::timestamp at time zone 'UTC' $$;
 
+-- Reads a time from stored JSON. Returns null for any other text, which the row of an imported archive can contain.
+create or replace function time_or_null(stored text) returns timestamptz language sql stable
+return case when pg_input_is_valid(stored, 'timestamptz') then stored::timestamptz end;
+
 -- The first day of the UTC month.
 create or replace function month_of(at timestamptz) returns date language sql immutable
 as $$ select date_trunc('month', at at time zone 'UTC')::date $$;

@@ -101,7 +101,7 @@ language sql stable as $$
     ) u
     cross join lateral (select r.email_hashes from partners r where r.program_id = c.program_id and r.id = c.partner_id offset 0) r
     left join lateral (
-      select (s.resolution->>'clicked_at')::timestamptz as clicked_at from sales s where s.program_id = c.program_id and s.id = c.sale_id offset 0
+      select time_or_null(s.resolution->>'clicked_at') as clicked_at from sales s where s.program_id = c.program_id and s.id = c.sale_id offset 0
     ) s on true
     left join lateral (
       select e.* from click_events e
@@ -278,9 +278,11 @@ begin
   return held;
 end $$;
 
--- Checks up to `at_most` unchecked commissions, oldest first, so that flags appear before the hold ends. If a partner's addresses are not
+-- Checks up to `at_most` unchecked commissions of one program or of all programs, oldest first, so that flags appear before the hold ends. If a partner's addresses are not
 -- hashed yet, the service compares the customer's address later, before it credits the commission.
-create or replace function flag_new_commissions(at_most integer, out flagged integer, out more boolean) language plpgsql as $$
+create or replace function flag_new_commissions(
+  at_most integer, of_program_id bigint default null, out flagged integer, out more boolean
+) language plpgsql as $$
 declare
   program_ids bigint[];
   commission_ids bigint[];
@@ -289,6 +291,7 @@ begin
   from (
     select c.program_id, c.id from commissions c
     where c.flags_checked_at is null and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full'
+      and (c.program_id = of_program_id or of_program_id is null)
     order by c.program_id, c.id limit at_most
   ) n;
   flagged := flag_commissions(program_ids, commission_ids);

@@ -14,7 +14,12 @@ return left(substring(lower(referrer_url) from '^[a-z][a-z0-9+.-]*://(?:[^/?#@]*
 create or replace function page_of_click(page_url text, affiliate_url text) returns text language sql immutable
 return left(nullif(substring(coalesce(nullif(page_url, ''), affiliate_url) from '^[^?#]+'), ''), 200);
 
--- The values of a click, by grouping.
+-- The groupings by a link's campaign parameters (see lib/tracking/campaign.ts).
+create or replace function campaign_groupings() returns text[] language sql immutable
+return array['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content', 'sub1', 'sub2', 'sub3'];
+
+-- The values of a click, by grouping. An imported row can contain any JSON as the campaign, and such a row must not stop the counting of all
+-- programs. So everything that isn't a campaign value is ignored.
 create or replace function values_of_click(click click_events) returns jsonb language sql immutable
 return jsonb_strip_nulls(jsonb_build_object(
   'country', left(nullif((click).geo_country, ''), 200),
@@ -22,21 +27,20 @@ return jsonb_strip_nulls(jsonb_build_object(
   'browser', left(nullif((click).browser_name, ''), 200),
   'referrer', host_of_referrer((click).referrer_url),
   'page', page_of_click((click).page_url, (click).affiliate_url)
-)) || coalesce((click).campaign, '{}');
+)) || case when (click).campaign is null then '{}' else coalesce((
+  select jsonb_object_agg(g, left((click).campaign->>g, 200)) from unnest(campaign_groupings()) g where (click).campaign->>g <> ''
+), '{}') end;
 
--- The groupings and values under which an event counts. A null id has no row.
+-- The groupings and values under which an event counts. A null id has no row. Everything in `origin` that isn't the value of a grouping is
+-- ignored, as in a campaign.
 create or replace function values_grouped_by(of_partner_id bigint, of_link_id bigint, of_code_id bigint, origin jsonb)
 returns table (grouping_name grouping_name, value text) language sql immutable as $$
   select 'all'::grouping_name, ''
   union all select 'partner', of_partner_id::text where of_partner_id is not null
   union all select 'link', of_link_id::text where of_link_id is not null
   union all select 'code', of_code_id::text where of_code_id is not null
-  union all select key::grouping_name, value from jsonb_each_text(origin)
+  union all select g, left(origin->>g::text, 200) from unnest(enum_range('country'::grouping_name, null)) g where origin->>g::text <> ''
 $$;
-
--- The groupings by a link's campaign parameters (see lib/tracking/campaign.ts).
-create or replace function campaign_groupings() returns text[] language sql immutable
-return array['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content', 'sub1', 'sub2', 'sub3'];
 
 -- The link that led a customer to this partner, or null if a code assigned the customer to a partner other than the link's.
 create or replace function referring_link(c customers, of_partner_id bigint) returns bigint language sql immutable
@@ -181,15 +185,17 @@ language sql immutable as $$
   where m.amount <> 0
 $$;
 
--- Moves up to `max_rows` uncounted rows of leads, sales, refunds and corrections into the totals, and returns their number. Runs can overlap
--- with each other and with count_clicks. A customer keeps the origin of their first counted row.
-create or replace function count_figures(max_rows integer) returns bigint language plpgsql as $$
+-- Moves up to `max_rows` uncounted rows of leads, sales, refunds and corrections into the totals, of one program or of all programs. Returns
+-- their number. Runs can overlap with each other and with count_clicks. A customer keeps the origin of their first counted row.
+create or replace function count_figures(max_rows integer, of_program_id bigint default null) returns bigint language plpgsql as $$
 declare
   taken uncounted_figures[];
 begin
   with moved as (
     delete from uncounted_figures
-    where ctid = any (array(select ctid from uncounted_figures limit max_rows for update skip locked))
+    where ctid = any (array(
+      select ctid from uncounted_figures where program_id = of_program_id or of_program_id is null limit max_rows for update skip locked
+    ))
     returning uncounted_figures
   )
   select array_agg(m.uncounted_figures) into taken from moved m;
@@ -214,10 +220,10 @@ begin
   return cardinality(taken);
 end $$;
 
--- Moves up to `max_rows` uncounted clicks into the counters of links, of links by month, of programs by hour, and into the totals. Returns
--- their number. Clicks of bots count only for links and groupings, in separate columns. Runs can overlap: each locks rows that no other run
+-- Moves up to `max_rows` uncounted clicks, of one program or of all programs, into the counters of links, of links by month, of programs by
+-- hour, and into the totals. Returns their number. Clicks of bots count only for links and groupings, in separate columns. Runs can overlap: each locks rows that no other run
 -- holds, and writes counters in the order of their keys.
-create or replace function count_clicks(max_rows integer) returns bigint language plpgsql as $$
+create or replace function count_clicks(max_rows integer, of_program_id bigint default null) returns bigint language plpgsql as $$
 declare
   has_sink constant boolean := has_click_sink();
   counted bigint;
@@ -225,7 +231,9 @@ declare
 begin
   with taken as (
     delete from uncounted_clicks
-    where ctid = any (array(select ctid from uncounted_clicks limit max_rows for update skip locked))
+    where ctid = any (array(
+      select ctid from uncounted_clicks where program_id = of_program_id or of_program_id is null limit max_rows for update skip locked
+    ))
     returning program_id, link_id, clicked_at, event_id, is_bot
   ),
   unsent as (
