@@ -264,8 +264,8 @@ test('an archive contains each column of its tables or lists it as omitted, and 
     expect(csv.split('\r\n')[0]).toBe(Object.keys(fields).join(','))
     for (const row of rows) {
       expect(Object.keys(row)).toEqual(schema.required)
-      for (const [field, type] of Object.entries(fields))
-        expect([field, accepts(type, row[field])]).toEqual([field, true])
+      for (const field of Object.keys(fields))
+        expect([field, accepts(kindOf(name), field, row[field])]).toEqual([field, true])
     }
   }
   const text = Object.values(files)
@@ -433,6 +433,43 @@ const bomb = new Uint8Array(8 * 1024 * 1024)
 /** An empty file in a ZIP archive: 30 bytes of header and 13 of its name. */
 const entryOf = (name: string) => zipSync({ [name]: new Uint8Array() }, { level: 0 }).subarray(0, 30 + name.length)
 const past = '2019-12-31T00:00:00+00:00'
+const termsOfLine = { commission_bp: 1, commission_months: null, fixed_cents: null, cap_cents: null, weight: 1 }
+const step = ['customer_key', 'found']
+const longText = 'x'.repeat(401)
+const data = (value: unknown): Line => ({ additional_data: value })
+
+// The jobs of all programs read these fields.
+const misshapen: [kind: KindName, change: Line][] = [
+  ['clicks', { campaign: { bogus: 'x' } }],
+  ['clicks', { campaign: { utm_source: longText } }],
+  ['clicks', { campaign: { utm_source: 1 } }],
+  ['clicks', { campaign: ['x'] }],
+  ['clicks', { device_type: longText }],
+  ['clicks', { id: -1 }],
+  ['clicks', data(['x'])],
+  ['clicks', data({ text: 'x'.repeat(70_000) })],
+  ['customers', { origin: { bogus: 'x' } }],
+  ['customers', { origin: { page: longText } }],
+  ['sales', { resolution: { steps: [step], clicked_at: 'not-a-time' } }],
+  ['sales', { resolution: { steps: [step], at: '2026-99-01T00:00:00Z' } }],
+  ['sales', { resolution: { steps: [step], link_id: 'x' } }],
+  ['sales', { resolution: { steps: [['x']] } }],
+  ['sales', { resolution: { clicked_at: null } }],
+  ['sales', { resolution: { steps: [step], bogus: 1 } }],
+  ['sales', { terms_among: { rules_version: 'x' } }],
+  ['sales', { lines: [{ product_ids: 'x', weight: 1 }] }],
+  ['sales', { terms_by_line: [{ ...termsOfLine, rule_id: 0.5 }] }],
+  ['sales', { api_payload: [1, 2] }],
+  ['commissions', { corrections: [{}] }],
+  ['commission_reviews', { flags: [{ rule: 'bogus' }] }],
+  ['documents', { issuer: { legal_name: 'x' } }],
+  ['documents', { payee: { user_id: 'x' } }],
+  ['documents', { lines: [{ cause: 'x', amount_cents: 'x' }] }],
+  ['partners', { metadata: { key: 1 } }],
+  ['links', { metadata: ['x'] }],
+  ['join_page', { faq: [{}] }],
+  ['join_page', { questions: {} }],
+]
 
 test.each<[what: string, hostile: () => Uint8Array, problem: string]>([
   ['is cut off', () => archive.subarray(0, archive.length - 300), 'not a complete ZIP'],
@@ -470,7 +507,7 @@ test.each<[what: string, hostile: () => Uint8Array, problem: string]>([
   ['has a link of another program', () => forged('links', first({ partner_id: 1_000_000 })), 'does not have'],
   [
     'has a rule of another program',
-    () => forged('sales', first({ terms_by_line: [{ rule_id: 99_999, weight: 1 }] })),
+    () => forged('sales', first({ terms_by_line: [{ ...termsOfLine, rule_id: 99_999 }] })),
     'does not have',
   ],
   ['repeats an id', () => forged('partners', (rows) => [...rows, rows[0]]), 'archive_rows_old_id_key'],
@@ -537,10 +574,10 @@ test.each<[what: string, hostile: () => Uint8Array, problem: string]>([
       forged('sales', (rows) => [
         JSON.stringify({ ...rows[0], additional_data: 0 }).replace(
           '"additional_data":0',
-          `"additional_data":${'['.repeat(50_000)}${']'.repeat(50_000)}`,
+          `"additional_data":{"a":${'['.repeat(50_000)}${']'.repeat(50_000)}}`,
         ),
       ]),
-    'deeply',
+    'no valid additional_data',
   ],
 ])('an archive that %s is refused, and nothing stays', async (_what, hostile, problem) => {
   const victim = await newProgram()
@@ -553,6 +590,20 @@ test.each<[what: string, hostile: () => Uint8Array, problem: string]>([
   expect(
     (await sql.query([...left, 'select from archive_rows where program_id = $1'].join(' union all '), [victim])).rows,
   ).toEqual([])
+})
+
+test('rows with fields of another shape are refused with their line and field', async () => {
+  for (const [kind, change] of misshapen) {
+    const [[field] = []] = Object.entries(change)
+    const rows = linesOf(filesOfArchive, kind)
+    const content = wholeArchive(forged(kind, () => [...rows, { ...rows[0], ...change }]))
+    const read = async () => {
+      for await (const _ of readArchive(content, await readManifest(content)));
+    }
+    await expect(read(), JSON.stringify([kind, change])).rejects.toThrow(
+      `Line ${rows.length + 1} of data/${kind}.jsonl has no valid ${field}.`,
+    )
+  }
 })
 
 test('an archive with the largest logo can be imported', async () => {

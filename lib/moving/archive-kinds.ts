@@ -1,4 +1,6 @@
+import * as z from 'zod/mini'
 import { maxLogoBytes } from '../programs/logo-image.ts'
+import * as shapes from './archive-shapes.ts'
 
 /** The version of the archive's format. Each change of a kind or a field raises it. */
 export const archiveVersion = 1
@@ -34,6 +36,8 @@ export interface Kind {
   view?: string
   title: string
   fields: Record<string, Type>
+  /** The exact shape of each JSON field, and of other fields that have more rules than their type. */
+  shapes?: Record<string, z.ZodMiniType>
   /** The order of the rows, by fields. */
   order: readonly string[]
   /** The exported rows of the table `t`. Default: the rows of the program. */
@@ -164,6 +168,7 @@ export const kinds = {
       questions: 'json',
       terms_version: 'integer?',
     },
+    shapes: { faq: shapes.faq, questions: shapes.questions },
     order: ['headline'],
     replaces: true,
     write: { slug: 'archived_slug(r)', is_open: 'false' },
@@ -204,6 +209,7 @@ export const kinds = {
     },
     order: ['id'],
     omitted: ['user_id', 'email_hashes'],
+    shapes: { metadata: shapes.metadata },
   },
   accepted_terms: {
     table: 'accepted_terms',
@@ -249,6 +255,7 @@ export const kinds = {
     },
     order: ['id'],
     where: 't.program_id = $program and t.partner_id is not null',
+    shapes: { metadata: shapes.metadata },
     omitted: [],
   },
   codes: {
@@ -312,6 +319,7 @@ export const kinds = {
       updated_at: 'past',
       origin: 'json?',
     },
+    shapes: { origin: shapes.origin },
     order: ['id'],
     extra: {
       origin: '(select o.origin from customer_origins o where o.program_id = t.program_id and o.customer_id = t.id)',
@@ -364,6 +372,12 @@ export const kinds = {
       additional_data: 'json?',
       campaign: 'json?',
       created_at: 'past',
+    },
+    shapes: {
+      id: shapes.eventId,
+      device_type: shapes.word,
+      additional_data: shapes.additionalData,
+      campaign: shapes.campaign,
     },
     order: ['click_timestamp', 'id'],
     where: 't.program_id = $program and not t.is_test',
@@ -422,6 +436,14 @@ export const kinds = {
       additional_data: 'json?',
       created_at: 'past',
       updated_at: 'past',
+    },
+    shapes: {
+      terms_among: shapes.termsAmong,
+      lines: shapes.lines,
+      terms_by_line: shapes.termsByLine,
+      resolution: shapes.resolution,
+      api_payload: shapes.apiPayload,
+      additional_data: shapes.additionalData,
     },
     order: ['id'],
     where: 't.program_id = $program and not t.is_test',
@@ -540,6 +562,7 @@ export const kinds = {
       created_at: 'past',
       updated_at: 'past',
     },
+    shapes: { corrections: shapes.corrections },
     order: ['id'],
     omitted: [],
   },
@@ -554,6 +577,7 @@ export const kinds = {
       note: 'text?',
       decided_at: 'past?',
     },
+    shapes: { flags: shapes.flags },
     order: ['commission_id'],
     omitted: ['decided_by', 'decided_by_key'],
   },
@@ -607,6 +631,7 @@ export const kinds = {
       voided_at: 'past?',
       void_reason: 'text?',
     },
+    shapes: { issuer: shapes.issuer, payee: shapes.payee, lines: shapes.documentLines },
     order: ['id'],
     write: { lines: 'archived_lines(r, x.lines)' },
     omitted: [],
@@ -688,7 +713,6 @@ export function referredBy(type: string): KindName | undefined {
   return kindNames.find((name) => name === type.replace('?', ''))
 }
 
-const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?([+-]\d\d(:\d\d)?|Z)$/
 /** The maximum length of texts in the tables. */
 const maxText = 30_000
 
@@ -710,11 +734,12 @@ const bases: Record<string, { schema: Record<string, unknown>; accepts: (value: 
   boolean: { schema: { type: 'boolean' }, accepts: (value) => typeof value === 'boolean' },
   time: {
     schema: { type: 'string', format: 'date-time' },
-    accepts: (value) => typeof value === 'string' && time.test(value) && !Number.isNaN(Date.parse(value)),
+    accepts: (value) => typeof value === 'string' && shapes.time.test(value) && !Number.isNaN(Date.parse(value)),
   },
   past: {
     schema: { type: 'string', format: 'date-time' },
-    accepts: (value) => typeof value === 'string' && time.test(value) && Date.parse(value) <= Date.now() + 60_000,
+    accepts: (value) =>
+      typeof value === 'string' && shapes.time.test(value) && Date.parse(value) <= Date.now() + 60_000,
   },
   date: {
     schema: { type: 'string', format: 'date' },
@@ -728,22 +753,27 @@ const bases: Record<string, { schema: Record<string, unknown>; accepts: (value: 
       value.length % 2 === 0 &&
       /^\\x[0-9a-f]*$/.test(value),
   },
-  json: { schema: { type: ['object', 'array'] }, accepts: (value) => typeof value === 'object' && value !== null },
+  // Each JSON field has a shape.
+  json: { schema: {}, accepts: () => false },
 }
 
 const baseOf = (type: string) => bases[type.replace('?', '')] ?? bases['integer']
 
-/** Returns whether a field of this type may have this value. */
-export function accepts(type: string, value: unknown): boolean {
-  return (value === null && type.endsWith('?')) || baseOf(type)?.accepts(value) === true
+/** Returns whether a field of this kind may have this value. */
+export function accepts({ fields, shapes: shapesOfKind }: Kind, field: string, value: unknown): boolean {
+  const type = fields[field] ?? ''
+  if (value === null) return type.endsWith('?')
+  return shapesOfKind?.[field]?.safeParse(value).success ?? baseOf(type)?.accepts(value) === true
 }
 
 /** Returns the JSON Schema of a line of a kind's file. */
 export function schemaOfKind(name: KindName, baseUrl: string): Record<string, unknown> {
-  const { title, fields } = kindOf(name)
+  const { title, fields, shapes: shapesOfKind } = kindOf(name)
   const properties = Object.entries(fields).map(([field, type]): [string, unknown] => {
     const referred = referredBy(type)
-    const { type: jsonType, ...rest } = baseOf(type)?.schema ?? {}
+    const shape = shapesOfKind?.[field]
+    const schema: Record<string, unknown> = (shape ? z.toJSONSchema(shape) : baseOf(type)?.schema) ?? {}
+    const { $schema: _, type: jsonType, ...rest } = schema
     const nullable = type.endsWith('?') ? [...[jsonType].flat(), 'null'] : jsonType
     const description = referred && `The id of a row of ${referred}.`
     return [field, { type: nullable, ...rest, ...(description && { description }) }]

@@ -240,7 +240,7 @@ function fieldsIn(kind: KindName, line: string, number: number): Record<string, 
   const { fields } = kindOf(kind)
   const unknown = Object.keys(read.data).find((field) => !Object.hasOwn(fields, field))
   if (unknown !== undefined) throw new RefusedArchive(`${at} has an unknown field: ${shown(unknown)}.`)
-  const wrong = Object.entries(fields).find(([field, type]) => !accepts(type, read.data[field]))
-  if (wrong) throw new RefusedArchive(`${at} has no valid ${wrong[0]}. Export the program again.`)
+  const wrong = Object.keys(fields).find((field) => !accepts(kindOf(kind), field, read.data[field]))
+  if (wrong !== undefined) throw new RefusedArchive(`${at} has no valid ${wrong}. Export the program again.`)
   return read.data
 }
