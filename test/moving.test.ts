@@ -9,9 +9,9 @@ import { createAdjustment } from '../lib/money/adjustments.ts'
 import { createPayoutRun } from '../lib/money/payout-runs.ts'
 import { askPayout, refusePayout } from '../lib/money/payouts.ts'
 import { continueImports, createImport, deleteOldImports, importFiles, readImport } from '../lib/moving/imports.ts'
-import { type ImportFile, readFiles } from '../lib/moving/read-files.ts'
+import { type ImportFile, openFiles, readFiles } from '../lib/moving/read-files.ts'
 import { services } from '../lib/moving/sources.ts'
-import { decodeTable, readTable } from '../lib/moving/table.ts'
+import { decodeTable, readTable, type TableRecord } from '../lib/moving/table.ts'
 import { codeOfLink, currencyOfAmount, readAmount, readDate, readEmail, readMonths } from '../lib/moving/values.ts'
 import { contents } from './support/moved.ts'
 import { enterShadowMode } from '../lib/programs/shadow-mode.ts'
@@ -703,27 +703,45 @@ test.each([
   expect(codeOfLink(link, ['via'])).toBe(code)
 })
 
-const cellsOf = (text: string) => Array.from(readTable(text), ({ line, cells }) => [line, ...cells])
+async function recordsOf(text: string) {
+  const records: TableRecord[] = []
+  for await (const record of readTable(text)) records.push(record)
+  return records
+}
+const cellsOf = async (text: string) => (await recordsOf(text)).map(({ line, cells }) => [line, ...cells])
 
-test('tables may have quotes, line breaks in cells, and any separator', () => {
-  expect(cellsOf('a,b\r\n"1 ""x"", y","2\nz"\r\n\r\n3')).toEqual([
+test.each([
+  ['an unclosed quote', 'a\n"', 'x', 1],
+  ['empty lines', 'a\n', '\n', 0],
+  ['separators', 'a,b\n', ',', 0],
+])('other requests get their turn while a file with %s is read', async (_what, start, repeated, records) => {
+  let turns = 0
+  const counting = setInterval(() => turns++)
+  const found = await recordsOf(start + repeated.repeat(2 * 1024 ** 2))
+  clearInterval(counting)
+  expect(found).toHaveLength(1 + records)
+  expect(turns).toBeGreaterThan(3)
+})
+
+test('tables may have quotes, line breaks in cells, and any separator', async () => {
+  expect(await cellsOf('a,b\r\n"1 ""x"", y","2\nz"\r\n\r\n3')).toEqual([
     [1, 'a', 'b'],
     [2, '1 "x", y', '2\nz'],
     [5, '3'],
   ])
-  expect(cellsOf('\uFEFFa\tb\n1\t2,5\n')).toEqual([
+  expect(await cellsOf('\uFEFFa\tb\n1\t2,5\n')).toEqual([
     [1, 'a', 'b'],
     [2, '1', '2,5'],
   ])
-  expect(cellsOf('sep=;\na;b\n1,5;2')).toEqual([
+  expect(await cellsOf('sep=;\na;b\n1,5;2')).toEqual([
     [2, 'a', 'b'],
     [3, '1,5', '2'],
   ])
-  expect(Array.from(readTable('a\n"b,1\nc,2\n')).at(-1)).toEqual({ line: 2, cells: ['b,1\nc,2'], isUnclosed: true })
+  expect((await recordsOf('a\n"b,1\nc,2\n')).at(-1)).toEqual({ line: 2, cells: ['b,1\nc,2'], isUnclosed: true })
   expect(decodeTable(new TextEncoder().encode('ö,ë').subarray(0, -1))).toBe('ö,')
-  expect(cellsOf('')).toEqual([])
+  expect(await cellsOf('')).toEqual([])
   const long = 'a'.repeat(20_000)
-  expect(cellsOf(`${long},"${long}"`)).toEqual([[1, 'a'.repeat(10_000), 'a'.repeat(10_000)]])
+  expect(await cellsOf(`${long},"${long}"`)).toEqual([[1, 'a'.repeat(10_000), 'a'.repeat(10_000)]])
 })
 
 test.each<[source: string, access: object, groups: number, balances: number]>([
@@ -781,7 +799,7 @@ test.each(['rewardful', 'tolt', 'firstpromoter', 'partnerstack', 'tapfiliate', '
     const found: Record<string, number> = {}
     const context = { service: services[source], currency: 'usd', hash: asIs }
     const named = new Set<unknown>()
-    for await (const row of readFiles(serviceFiles(source, size), {}, context)) {
+    for await (const row of readFiles(await openFiles(serviceFiles(source, size), {}), context)) {
       expect(row.problem).toBeUndefined()
       found[row.kind] = (found[row.kind] ?? 0) + 1
       if (row.kind === 'customer') named.add(row.source_id)

@@ -8,10 +8,11 @@ import { seal } from '../processors/seal.ts'
 import { keptSince } from '../retention.ts'
 import { emailHash, emailHashes } from '../tracking/customers.ts'
 import {
-  columnsOfFiles,
+  columnsOfFile,
   type FileColumns,
   type ImportFile,
   type Mappings,
+  openFiles,
   type ReadContext,
   readFiles,
 } from './read-files.ts'
@@ -103,7 +104,8 @@ export async function importFiles(
     return await readImport(db, programId, importId)
   }
   const context = await readContext(db, env, programId, source)
-  const understood = JSON.stringify(columnsOfFiles(files, mappings))
+  const opened = await openFiles(files, mappings)
+  const understood = JSON.stringify(opened.map(columnsOfFile))
   await db.query(
     kysely
       .updateTable('imports')
@@ -129,7 +131,7 @@ export async function importFiles(
     await noteProblem(db, programId, importId, 'failed', tooManyRows)
     return await readImport(db, programId, importId)
   }
-  for await (const read of readFiles(files, mappings, context)) {
+  for await (const read of readFiles(opened, context)) {
     batch.push(read)
     if (batch.length < storedAtOnce) continue
     if (!(await hasRoom())) return await refuse()

@@ -1,7 +1,7 @@
 import { columnsOf, type Field, type Mapping, tableOf, tables, type Table } from './columns.ts'
 import { codeRow, linkRow, type ReadRow, row } from './rows.ts'
 import type { Service } from './sources.ts'
-import { decodeTable, readTable } from './table.ts'
+import { decodeTable, readTable, type TableRecord } from './table.ts'
 import {
   codeOfLink,
   currencyOfAmount,
@@ -36,30 +36,22 @@ export interface ReadContext {
   hash: (email: string) => Promise<{ email_hash: string | null; mailbox_hash?: string }>
 }
 
-/** Reads the rows of files, record by record. */
-export async function* readFiles(
-  files: readonly ImportFile[],
-  mappings: Mappings,
-  context: ReadContext,
-): AsyncGenerator<ReadRow> {
+/** Reads the rows of opened files, record by record. */
+export async function* readFiles(files: readonly OpenFile[], context: ReadContext): AsyncGenerator<ReadRow> {
   // Partners who only appear in records of other tables. Each of them adds one row.
   const named = new Set<string>()
   // Partners only have the name of their group. If they came first, their groups would be created without terms.
-  const isOfGroups = (file: ImportFile) => openFile(file, mappings)?.table === 'groups'
-  const { true: ofGroups = [], false: others = [] } = Object.groupBy(files, (file) => `${isOfGroups(file)}`)
-  for (const file of [...ofGroups, ...others]) {
-    const opened = openFile(file, mappings)
-    if (!opened) continue
-    const { text, first, table, columns } = opened
+  const { true: ofGroups = [], false: others = [] } = Object.groupBy(files, ({ table }) => `${table === 'groups'}`)
+  for (const { name, text, first, table, columns } of [...ofGroups, ...others]) {
     const counted = new Map<string, number>()
-    const order = dateOrderOf(
+    const order = await dateOrderOf(
       text,
       dateFields.flatMap((field) => columns.get(field) ?? []),
     )
-    for (const { line, cells, isUnclosed } of readTable(text)) {
+    for await (const { line, cells, isUnclosed } of readTable(text)) {
       if (line === first.line) continue
       const record: TableLine = {
-        origin: `${file.name} line ${line}`,
+        origin: `${name} line ${line}`,
         order,
         cell: (field) => cells[columns.get(field) ?? -1] ?? '',
         numbered: (id) => {
@@ -74,13 +66,27 @@ export async function* readFiles(
   }
 }
 
-/** Decodes a file and matches its headings. Returns undefined if it is empty. */
-function openFile(file: ImportFile, mappings: Mappings) {
-  const text = decodeTable(file.content).replaceAll('\0', '')
-  const [first] = readTable(text)
-  if (!first) return undefined
-  const table = file.table ?? tableOf(file.name, first.cells)
-  return { text, first, table, columns: columnsOf(table, first.cells, mappingOf(mappings, table)) }
+/** A decoded file with its headings and their fields. */
+export interface OpenFile {
+  name: string
+  text: string
+  first: TableRecord
+  table: Table
+  columns: Map<Field, number>
+}
+
+/** Decodes files and matches their headings. Skips empty files. */
+export async function openFiles(files: readonly ImportFile[], mappings: Mappings): Promise<OpenFile[]> {
+  const opened: OpenFile[] = []
+  for (const { name, content, table: named } of files) {
+    const text = decodeTable(content).replaceAll('\0', '')
+    for await (const first of readTable(text)) {
+      const table = named ?? tableOf(name, first.cells)
+      opened.push({ name, text, first, table, columns: columnsOf(table, first.cells, mappingOf(mappings, table)) })
+      break
+    }
+  }
+  return opened
 }
 
 /** The interpretation of a file: its table, the heading of each field, and the headings that no field uses. */
@@ -93,19 +99,16 @@ export interface FileColumns {
 
 const maxHeadings = 200
 
-/** Returns the interpretation of each file. Skips empty files. */
-export function columnsOfFiles(files: readonly ImportFile[], mappings: Mappings): FileColumns[] {
-  return files.flatMap((file) => {
-    const opened = openFile(file, mappings)
-    if (!opened) return []
-    const headings = opened.first.cells.slice(0, maxHeadings).map((heading) => heading.slice(0, 200).toWellFormed())
-    const used = new Set(opened.columns.values())
-    const columns = Object.fromEntries(
-      Array.from(opened.columns, ([field, place]) => [field, headings[place] ?? ''] as const),
-    )
-    const unused = headings.filter((heading, place) => heading !== '' && !used.has(place))
-    return [{ name: file.name.replaceAll('\0', ''), table: opened.table, columns, unused }]
-  })
+/** Returns the interpretation of an opened file. */
+export function columnsOfFile({ name, first, table, columns }: OpenFile): FileColumns {
+  const headings = first.cells.slice(0, maxHeadings).map((heading) => heading.slice(0, 200).toWellFormed())
+  const used = new Set(columns.values())
+  return {
+    name: name.replaceAll('\0', ''),
+    table,
+    columns: Object.fromEntries(Array.from(columns, ([field, place]) => [field, headings[place] ?? ''] as const)),
+    unused: headings.filter((heading, place) => heading !== '' && !used.has(place)),
+  }
 }
 
 const dateFields = ['signup_date', 'first_purchase_date', 'earned_at'] as const
@@ -120,9 +123,9 @@ function mappingOf(mappings: Mappings, table: Table): Mapping {
 const isFieldOf = (table: Table, field: string) => (tables[table] as readonly string[]).includes(field)
 
 /** Finds the order of day and month in a file's dates. If all dates fit both orders, the day comes first. */
-function dateOrderOf(text: string, columns: number[]): DateOrder {
+async function dateOrderOf(text: string, columns: number[]): Promise<DateOrder> {
   if (columns.length === 0) return 'day first'
-  for (const { cells } of readTable(text)) {
+  for await (const { cells } of readTable(text)) {
     const order = columns.map((column) => orderOf(cells[column] ?? '')).find(Boolean)
     if (order) return order
   }

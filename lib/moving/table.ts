@@ -32,8 +32,11 @@ const longer = (cell: string, character: string) => (cell.length < maxCellLength
 
 const separators = [',', ';', '\t', '|']
 
+/** After this many characters, other requests get their turn. */
+const charactersAtOnce = 256 * 1024
+
 /** Reads the records of a table one by one, headings first. Skips empty lines. */
-export function* readTable(text: string): Generator<TableRecord> {
+export async function* readTable(text: string): AsyncGenerator<TableRecord> {
   const { start, separator } = startOf(text)
   let line = text.slice(0, start).includes('\n') ? 2 : 1
   let lineOfRecord = line
@@ -46,7 +49,12 @@ export function* readTable(text: string): Generator<TableRecord> {
     cell = longer(cell, character)
     hasText ||= character.trim() !== ''
   }
+  let pause = charactersAtOnce
   for (let place = start; place <= text.length; place++) {
+    if (place >= pause) {
+      pause = place + charactersAtOnce
+      await new Promise((resolve) => setTimeout(resolve))
+    }
     const character = text[place]
     if (isQuoted && character !== undefined) {
       if (character === '\n') line++
