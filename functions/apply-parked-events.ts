@@ -1,3 +1,4 @@
+import { attempt, type Failures, throwFailures } from '../lib/batches.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { continueBackfill, listRunningBackfills } from '../lib/processors/stripe/backfill.ts'
 import { disableRevoked } from '../lib/programs/promotion-codes.ts'
@@ -16,12 +17,17 @@ export default {
   async scheduled(_event: unknown, env: DatabaseEnv & StripeEnv & { EMAIL_HASH_KEY: string }): Promise<void> {
     const db = openDatabase(env)
     const stripe = openStripe(env)
-    const { applied, failed } = await applyParkedEvents(db, stripe, { limit })
+    const failures: Failures = new Map()
+    const none = { applied: 0, failed: 0 }
+    const events = () => applyParkedEvents(db, stripe, { limit })
+    const { applied, failed } = await attempt(failures, 'events', events, none)
     if (applied + failed > 0) console.log(JSON.stringify({ function: 'apply-parked-events', applied, failed }))
-    const disabled = await disableRevoked(db, env, { limit })
+    const disabled = await attempt(failures, 'codes', () => disableRevoked(db, env, { limit }), 0)
     if (disabled > 0) console.log(JSON.stringify({ function: 'apply-parked-events', disabled }))
     for (const programId of await listRunningBackfills(db)) {
-      await continueBackfill(db, stripe, env.EMAIL_HASH_KEY, { programId, seconds: backfillSeconds })
+      const of = { programId, seconds: backfillSeconds }
+      await attempt(failures, `program ${programId}`, () => continueBackfill(db, stripe, env.EMAIL_HASH_KEY, of), [])
     }
+    throwFailures('apply-parked-events', failures)
   },
 }

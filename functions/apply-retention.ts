@@ -1,4 +1,4 @@
-import { inBatches } from '../lib/batches.ts'
+import { attempt, inBatches } from '../lib/batches.ts'
 import { deleteOldAuditEntries } from '../lib/access/audit-log.ts'
 import { deleteExpired } from '../lib/access/delete-expired.ts'
 import type { DatabaseEnv } from '../lib/database.ts'
@@ -22,25 +22,33 @@ const clicksOfBatch = 20_000
 /** The number of click events that each batch rewrites. */
 const rewrittenClicks = 5000
 
+type Env = DatabaseEnv & { CLICK_RETENTION_MONTHS?: string }
+const noEvents = { webhook_events: 0, reversals: 0, sessions: 0, more: false }
+const noCustomers = { deleted: 0, more: false }
+const noClicks = { rewritten: 0, more: false }
+
 /**
  * Scheduled: deletes data after its retention period. lib/commands/README.md lists the periods. It deletes clicks last, one month at a
- * time, and rewrites past months of clicks into shorter rows. `/healthz` reports a backlog.
+ * time, and rewrites past months of clicks into shorter rows. If a step fails, the others still run. `/healthz` reports a backlog.
  */
-export default inBatches('apply-retention', async (db, env: DatabaseEnv & { CLICK_RETENTION_MONTHS?: string }) => {
+export default inBatches<Env>('apply-retention', async (db, env, failures) => {
   const months = clickRetentionMonths(env.CLICK_RETENTION_MONTHS)
-  await deleteExpired(db)
-  const audit_entries = await deleteOldAuditEntries(db, batchSize)
-  const notifications = await deleteOldNotifications(db, batchSize)
-  const webhooks = await deleteOldWebhooks(db, batchSize)
-  const applications = await deleteOldApplications(db, batchSize)
-  const imports = await deleteOldImports(db)
-  await deleteOldBulkJobs(db)
-  const exported = await deleteOldExports(db)
-  const events = await deleteOldWebhookEvents(db, batchSize)
-  const payments = events.more ? 0 : await deleteUnsoldPayments(db)
-  const { deleted: customers, more } = await deleteExpiredCustomers(db, clicksOfBatch)
-  const dropped = more ? undefined : await dropClickMonth(db, months)
-  const clicks = more || dropped ? { rewritten: 0, more: false } : await rewriteClicks(db, rewrittenClicks)
+  const count = async (step: string, work: () => Promise<number>) => await attempt(failures, step, work, 0)
+  await attempt(failures, 'expired rows', () => deleteExpired(db), undefined)
+  const audit_entries = await count('audit log', () => deleteOldAuditEntries(db, batchSize))
+  const notifications = await count('notifications', () => deleteOldNotifications(db, batchSize))
+  const webhooks = await count('webhooks', () => deleteOldWebhooks(db, batchSize))
+  const applications = await count('applications', () => deleteOldApplications(db, batchSize))
+  const imports = await count('imports', () => deleteOldImports(db))
+  await attempt(failures, 'bulk jobs', () => deleteOldBulkJobs(db), undefined)
+  const exported = await count('exports', () => deleteOldExports(db))
+  const events = await attempt(failures, 'events', () => deleteOldWebhookEvents(db, batchSize), noEvents)
+  const payments = events.more ? 0 : await count('payments', () => deleteUnsoldPayments(db))
+  const expired = await attempt(failures, 'customers', () => deleteExpiredCustomers(db, clicksOfBatch), noCustomers)
+  const { deleted: customers, more } = expired
+  const dropped = more ? undefined : await attempt(failures, 'months', () => dropClickMonth(db, months), undefined)
+  const clicks =
+    more || dropped ? noClicks : await attempt(failures, 'clicks', () => rewriteClicks(db, rewrittenClicks), noClicks)
   return {
     ...events,
     audit_entries,

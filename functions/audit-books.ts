@@ -1,4 +1,5 @@
 import { auditNightly } from '../lib/audit/stored-audit.ts'
+import { type Failures, throwFailures } from '../lib/batches.ts'
 import { type ClickHouseEnv, openClickHouse } from '../lib/click-house.ts'
 import { Database, type DatabaseEnv } from '../lib/database.ts'
 import { compareClicks } from '../lib/tracking/click-comparison.ts'
@@ -11,9 +12,11 @@ export default {
   async scheduled(_event: unknown, env: DatabaseEnv & ClickHouseEnv): Promise<void> {
     const db = new Database(env, checkWithinMilliseconds)
     const clickHouse = openClickHouse(env)
-    const results = await auditNightly(db, clickHouse && (() => compareClicks(db, clickHouse)))
+    const failures: Failures = new Map()
+    const results = await auditNightly(db, failures, clickHouse && (() => compareClicks(db, clickHouse)))
     if (!results) return
     const broken = results.filter(({ total }) => total > 0).map(({ check }) => check)
     console.log(JSON.stringify({ function: 'audit-books', rules: results.length, broken }))
+    throwFailures('audit-books', failures)
   },
 }

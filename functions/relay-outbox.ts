@@ -1,3 +1,4 @@
+import { attempt, type Failures, throwFailures } from '../lib/batches.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { type ChannelsEnv, openChannels } from '../lib/notifications/channels.ts'
 import type { OutboxMessage, RelayMessage, WebhookWake } from '../lib/notifications/outbox.ts'
@@ -11,9 +12,12 @@ export default {
   async scheduled(_event: unknown, env: DatabaseEnv & ChannelsEnv): Promise<void> {
     const db = openDatabase(env)
     const channels = openChannels(env)
-    const sent = await relayOutbox(db, channels, Date.now() + relayMilliseconds)
-    const woken = await relayWebhooks(db, channels.wakes)
+    const failures: Failures = new Map()
+    const deadline = Date.now() + relayMilliseconds
+    const sent = await attempt(failures, 'notifications', () => relayOutbox(db, channels, deadline), 0)
+    const woken = await attempt(failures, 'webhooks', () => relayWebhooks(db, channels.wakes), 0)
     if (sent + woken > 0) console.log(JSON.stringify({ function: 'relay-outbox', sent, woken }))
+    throwFailures('relay-outbox', failures)
   },
 }
 

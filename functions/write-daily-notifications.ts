@@ -1,3 +1,4 @@
+import { attempt, type Failures, throwFailures } from '../lib/batches.ts'
 import { call, type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import type { AddressEnv } from '../lib/notifications/public-address.ts'
 import { checkHosts } from '../lib/programs/hosts.ts'
@@ -10,11 +11,14 @@ import { checkHosts } from '../lib/programs/hosts.ts'
 export default {
   async scheduled(_event: unknown, env: DatabaseEnv & AddressEnv): Promise<void> {
     const db = openDatabase(env)
-    const written = await db.query(call('write_daily_notifications', { moment: new Date() }))
-    const disabled_hosts = await checkHosts(db, env)
+    const failures: Failures = new Map()
+    const write = () => db.query(call('write_daily_notifications', { moment: new Date() }))
+    const written = await attempt(failures, 'notifications', write, [])
+    const disabled_hosts = await attempt(failures, 'hosts', () => checkHosts(db, env), 0)
     if (written.length + disabled_hosts > 0)
       console.log(
         JSON.stringify({ function: 'write-daily-notifications', notifications: written.length, disabled_hosts }),
       )
+    throwFailures('write-daily-notifications', failures)
   },
 }

@@ -7,12 +7,14 @@ const maxMilliseconds = 10 * 60 * 1000
 /** The result of a batch: its figures or a name, and whether there is more work. */
 type Batch = { more: boolean } & { [figure: string]: number | boolean | string }
 
-/** The failures of a run: the error of each program, and the first error of a batch of all programs. */
-export type Failures = Map<number | 'all programs', unknown>
+/** The failures of a run: the errors of programs by their ids, of steps by their names, and of a batch of all programs. */
+export type Failures = Map<number | string, unknown>
+
+const allPrograms = 'all programs'
 
 /**
  * Creates a scheduled function that works through a backlog in batches until nothing is waiting. It doesn't start a batch after 10 minutes,
- * and the next run continues. It logs each batch that changed anything. After programs failed, it throws their errors at the end.
+ * and the next run continues. It logs each batch that changed anything. It throws the failures of programs and steps at the end.
  */
 export function inBatches<Env extends DatabaseEnv>(
   name: string,
@@ -44,12 +46,12 @@ export async function workOnPrograms<Result>(
   work: (programId: number | null) => Promise<Result>,
 ): Promise<Result[]> {
   if (!failures) return [await work(null)]
-  if (failures.size === 0) {
+  if (!failures.has(allPrograms)) {
     try {
       return [await work(null)]
     } catch (error) {
       if (isTransient(error)) throw error
-      failures.set('all programs', error)
+      failures.set(allPrograms, error)
     }
   }
   const results: Result[] = []
@@ -65,12 +67,32 @@ export async function workOnPrograms<Result>(
   return results
 }
 
-/** Logs the programs that failed, without the messages of the errors, which can contain data. Then throws the errors. */
-function throwFailures(name: string, failures: Failures): void {
+/**
+ * Does a step of a scheduled function. If the step fails, returns `otherwise`, so that the other steps still run. A step that failed isn't
+ * repeated in this run.
+ */
+export async function attempt<Result>(
+  failures: Failures,
+  step: string,
+  work: () => Promise<Result>,
+  otherwise: Result,
+): Promise<Result> {
+  if (failures.has(step)) return otherwise
+  try {
+    return await work()
+  } catch (error) {
+    failures.set(step, error)
+    return otherwise
+  }
+}
+
+/** Logs the programs and steps that failed, without the messages of the errors, which can contain data. Then throws the errors. */
+export function throwFailures(name: string, failures: Failures): void {
   if (failures.size === 0) return
-  for (const [program, error] of failures) {
+  for (const [failed, error] of failures) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined
-    console.error(JSON.stringify({ function: name, error: 'program_failed', program, code }))
+    const { name: kind } = error instanceof Error ? error : { name: typeof error }
+    console.error(JSON.stringify({ function: name, error: kind, code, failed }))
   }
   throw new AggregateError(failures.values(), `${name} failed for ${[...failures.keys()].join(', ')}.`)
 }

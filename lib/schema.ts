@@ -1867,11 +1867,11 @@ export interface DatabaseFunctions {
     row: { flagged: number | null; more: boolean | null }
   }
   fold_daily_money: {
-    arguments: { max_rows: number | null }
+    arguments: { max_rows: number | null; of_program_id: number | null }
     row: { fold_daily_money: number | null }
   }
   fold_daily_totals: {
-    arguments: { max_rows: number | null }
+    arguments: { max_rows: number | null; of_program_id: number | null }
     row: { fold_daily_totals: number | null }
   }
   intervals_of_days: {
@@ -2225,8 +2225,8 @@ export const functionCalls: {
   finish_reading: { text: 'select finish_reading($1, $2, $3, $4)', names: ['of_program_id', 'of_import_id', 'derives_balances', 'of_note'] },
   finish_reading_archive: { text: 'select finish_reading_archive($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_import_id', 'why_not', 'if_used', 'remark'] },
   flag_new_commissions: { text: 'select * from flag_new_commissions($1, $2)', names: ['at_most', 'of_program_id'] },
-  fold_daily_money: { text: 'select fold_daily_money($1)', names: ['max_rows'] },
-  fold_daily_totals: { text: 'select fold_daily_totals($1)', names: ['max_rows'] },
+  fold_daily_money: { text: 'select fold_daily_money($1, $2)', names: ['max_rows', 'of_program_id'] },
+  fold_daily_totals: { text: 'select fold_daily_totals($1, $2)', names: ['max_rows', 'of_program_id'] },
   intervals_of_days: { text: 'select * from intervals_of_days($1, $2, $3, $4)', names: ['first_day', 'last_day', 'every', 'zone'] },
   issue_missing_documents: { text: 'select issue_missing_documents($1)', names: ['of_program_id'] },
   keep_email_hashes: { text: 'select keep_email_hashes($1, $2, $3, $4)', names: ['of_program_id', 'of_partner_id', 'addresses', 'hashes'] },

@@ -8209,13 +8209,14 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.fold_daily_money(max_rows bigint)
+CREATE OR REPLACE FUNCTION public.fold_daily_money(max_rows bigint, of_program_id bigint DEFAULT NULL::bigint)
  RETURNS bigint
  LANGUAGE sql
 AS $function$
 with waiting as (
   select program_id, day, currency, slot from daily_money
   where slot >= 64 and (day < utc_day(now()) or day = utc_day(now()) and slot < 64 * hour_of_day(now()))
+    and (program_id = of_program_id or of_program_id is null)
   order by day limit max_rows for update skip locked
 ),
 folded as (
@@ -8252,13 +8253,14 @@ select count(*) from folded
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.fold_daily_totals(max_rows bigint)
+CREATE OR REPLACE FUNCTION public.fold_daily_totals(max_rows bigint, of_program_id bigint DEFAULT NULL::bigint)
  RETURNS bigint
  LANGUAGE sql
 AS $function$
 with waiting as (
   select program_id, day, slot from daily_totals
   where slot >= 64 and (day < utc_day(now()) or day = utc_day(now()) and slot < 64 * hour_of_day(now()))
+    and (program_id = of_program_id or of_program_id is null)
   order by day limit max_rows for update skip locked
 ),
 folded as (

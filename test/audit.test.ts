@@ -135,16 +135,18 @@ test('the nightly audit stores the findings of each program, and the next one re
   const findings = async (programId: number) =>
     (await db.query(findingsStatement(programId, { limit: 100 }))).map(({ rule, broken }) => `${rule}: ${broken}`)
   await change(1)
-  const results = await auditNightly(db)
+  const results = await auditNightly(db, new Map())
   expect(await findings(corrupted)).toContain(
     'a balance is the sum of its entries, and its last entry has the same balance: 2',
   )
   expect(await findings(corrupted - 1)).toEqual([])
   expect(await db.query(auditStatement())).toMatchObject([{ rules: results?.length }])
-  expect(await auditNightly(db)).toBeNull()
+  expect(await auditNightly(db, new Map())).toBeNull()
   await change(-1)
   await sql.query("update audits set started_at = started_at - interval '20 hours'")
-  expect(await auditNightly(db, () => Promise.reject(new Error('It is down.')))).toHaveLength(results?.length ?? 0)
+  expect(await auditNightly(db, new Map(), () => Promise.reject(new Error('It is down.')))).toHaveLength(
+    results?.length ?? 0,
+  )
   expect(await findings(corrupted)).toEqual([])
 })
 

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import approving from '../functions/approve-commissions.ts'
 import counting from '../functions/count-clicks.ts'
+import folding from '../functions/fold-daily-totals.ts'
 import { apiKeyHash } from '../lib/access/api-keys.ts'
 import { findDifferences } from '../lib/commands/audit.ts'
 import { countClicks, countFigures, recordClick } from '../lib/tracking/clicks.ts'
@@ -206,3 +207,22 @@ test.each([
     expect(await broken.figures()).toEqual({ clicks: 1, sales: 1, approved: 1 })
   },
 )
+
+test("if a program's days can't be folded, the days of other programs are folded", async () => {
+  const [broken, other] = [await programWithSale(), await programWithSale()]
+  const ids = [broken.programId, other.programId]
+  const slots = async () => {
+    const { rows } = await sql.query(
+      'select program_id::int from daily_money where slot > 0 and program_id = any ($1) group by 1 order by 1',
+      [ids],
+    )
+    return rows.map(({ program_id }) => program_id)
+  }
+  await sql.query('update daily_money set day = day - 1 where program_id = any ($1)', [ids])
+  await sql.query(`alter table daily_money add constraint refused check (program_id <> ${broken.programId}) not valid`)
+  await expect(folding.scheduled(undefined, endpoint.env)).rejects.toThrow(`all programs, ${broken.programId}.`)
+  expect(await slots()).toEqual([broken.programId])
+  await sql.query('alter table daily_money drop constraint refused')
+  await folding.scheduled(undefined, endpoint.env)
+  expect(await slots()).toEqual([])
+})

@@ -1,4 +1,5 @@
 import { CompiledQuery, type InferResult, sql } from 'kysely'
+import { attempt, type Failures } from '../batches.ts'
 import type { Database, Statement } from '../database.ts'
 import { type Part, partOf, totalsOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
@@ -10,9 +11,14 @@ export type LatestAudit = InferResult<ReturnType<typeof auditStatement>>[number]
 
 /**
  * Audits the whole database and stores the result. Each check reads its own snapshot. Does nothing if the latest audit began within the
- * last 20 hours. `compare` checks another database. If it fails, the result has only the other checks. Returns the results, or null.
+ * last 20 hours. `compare` checks another database. If it fails, the result has only the other checks. If a check fails, adds its error to
+ * `failures`, and the result has only the other checks. Returns the results, or null.
  */
-export async function auditNightly(db: Database, compare?: () => Promise<CheckResult>): Promise<CheckResult[] | null> {
+export async function auditNightly(
+  db: Database,
+  failures: Failures,
+  compare?: () => Promise<CheckResult>,
+): Promise<CheckResult[] | null> {
   const [recent] = await db.query(
     kysely
       .selectFrom('audits')
@@ -24,7 +30,9 @@ export async function auditNightly(db: Database, compare?: () => Promise<CheckRe
   const keys = await db.query<Check>(raw(foreignKeys))
   const ask = async <Row>({ text, values }: { text: string; values: unknown[] }) =>
     (await db.batch([raw(planSettings), raw<Row>(text, values)]))[1]
-  const results = await runChecks([...checks, ...keys], ask)
+  const results: CheckResult[] = []
+  for (const check of [...checks, ...keys])
+    results.push(...(await attempt(failures, check.name, () => runChecks([check], ask), [])))
   const compared = await compare?.().catch(logFailure)
   if (compared) results.push(compared)
   await db.batch(storeStatements(startedAt, results))

@@ -160,9 +160,9 @@ function readAnswer(answer: JsonValue | undefined): RecordedClick {
 }
 
 /**
- * Moves up to `limit` uncounted clicks, of one program or of all programs, into the counters of their links, of their programs' hours and of
- * their groupings (migrations/functions/reads/counting.sql), and returns their number. Two calls may run at once. `link_click_counts` and
- * the performance endpoint include uncounted clicks, but the groupings don't.
+ * Moves up to `limit` uncounted clicks of one program or of all programs into the counters, and returns their number. The counters are those
+ * of links, of programs' hours and of groupings (migrations/functions/reads/counting.sql). Two calls may run at once. `link_click_counts`
+ * and the performance endpoint include uncounted clicks, but the groupings don't.
  */
 export async function countClicks(db: Database, limit: number, programId: number | null = null): Promise<number> {
   const [row] = await db.query(call('count_clicks', { max_rows: limit, of_program_id: programId }))

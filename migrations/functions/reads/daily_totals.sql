@@ -2,10 +2,11 @@
 -- return the number of deleted rows. They skip locked rows and write in key order, so that they don't deadlock with
 -- each other or with other writers.
 
-create or replace function fold_daily_totals(max_rows bigint) returns bigint language sql as $$
+create or replace function fold_daily_totals(max_rows bigint, of_program_id bigint default null) returns bigint language sql as $$
 with waiting as (
   select program_id, day, slot from daily_totals
   where slot >= 64 and (day < utc_day(now()) or day = utc_day(now()) and slot < 64 * hour_of_day(now()))
+    and (program_id = of_program_id or of_program_id is null)
   order by day limit max_rows for update skip locked
 ),
 folded as (
@@ -36,10 +37,11 @@ kept as (
 select count(*) from folded
 $$;
 
-create or replace function fold_daily_money(max_rows bigint) returns bigint language sql as $$
+create or replace function fold_daily_money(max_rows bigint, of_program_id bigint default null) returns bigint language sql as $$
 with waiting as (
   select program_id, day, currency, slot from daily_money
   where slot >= 64 and (day < utc_day(now()) or day = utc_day(now()) and slot < 64 * hour_of_day(now()))
+    and (program_id = of_program_id or of_program_id is null)
   order by day limit max_rows for update skip locked
 ),
 folded as (
