@@ -214,6 +214,7 @@ create table partners (
 create unique index partners_email_key on partners (program_id, lower(email));
 create index partners_user_idx on partners (user_id) where user_id is not null;
 create index partners_created_idx on partners (program_id, created_at);
+create index partners_unhashed_idx on partners (program_id, id) where email_hashes is null;
 create index partners_mailbox_idx on partners (program_id, mailbox_of(email));
 create index partners_group_idx on partners (program_id, group_id) where group_id is not null;
 

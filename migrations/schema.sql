@@ -1163,6 +1163,7 @@ CREATE INDEX partners_created_idx ON public.partners USING btree (program_id, cr
 CREATE UNIQUE INDEX partners_email_key ON public.partners USING btree (program_id, lower((email)::text));
 CREATE INDEX partners_group_idx ON public.partners USING btree (program_id, group_id) WHERE (group_id IS NOT NULL);
 CREATE INDEX partners_mailbox_idx ON public.partners USING btree (program_id, mailbox_of((email)::text));
+CREATE INDEX partners_unhashed_idx ON public.partners USING btree (program_id, id) WHERE (email_hashes IS NULL);
 CREATE INDEX partners_user_idx ON public.partners USING btree (user_id) WHERE (user_id IS NOT NULL);
 CREATE TRIGGER partners_accepted_webhooks AFTER UPDATE ON public.partners FOR EACH ROW WHEN (((new.user_id IS NOT NULL) AND (new.ended_at IS NULL) AND ((old.user_id IS NULL) OR (old.ended_at IS NOT NULL)))) EXECUTE FUNCTION send_webhooks_of_partner();
 CREATE TRIGGER partners_added_to_group BEFORE INSERT ON public.partners FOR EACH ROW WHEN ((new.group_id IS NOT NULL)) EXECUTE FUNCTION refuse_removed_group();
@@ -3597,7 +3598,8 @@ begin
     select c.program_id, c.id from commissions c
     where c.hold_until <= now() and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
       and not c.is_shadow and (c.program_id = of_program_id or of_program_id is null)
-      and not in_shadow_mode(c.program_id) and not awaits_comparison(c)
+      and c.program_id <> all (array(select p.id from programs p where p.shadow_since is not null and in_shadow_mode(p.id)))
+      and not awaits_comparison(c)
     order by c.hold_until, c.program_id, c.id limit at_most
   ) due;
   approved := (approve_commissions(program_ids, commission_ids, true)).approved;
@@ -10802,10 +10804,9 @@ CREATE OR REPLACE FUNCTION public.partners_to_hash(at_most integer, of_program_i
  STABLE
 AS $function$
   select r.program_id, r.id, addresses_of_partner(r) from partners r
-  where r.email_hashes is null and r.program_id = coalesce(of_program_id, r.program_id) and exists (
-    select from commissions c
-    where c.program_id = r.program_id and c.partner_id = r.id and not c.is_shadow and (commission_ids is null or c.id = any (commission_ids))
-      and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and awaits_comparison(c)
+  where r.email_hashes is null and r.program_id = coalesce(of_program_id, r.program_id) and (
+    commission_ids is null
+    or r.id in (select c.partner_id from commissions c where c.program_id = of_program_id and c.id = any (commission_ids))
   )
   order by r.program_id, r.id limit at_most
 $function$

@@ -3,8 +3,8 @@ import { call, type Database } from '../database.ts'
 import { normalizedEmail } from '../tracking/customers.ts'
 
 /**
- * Hashes the addresses of up to `limit` partners with `hash` (hex). Selects partners without hashes who have customers with known
- * addresses, in one program or in all. Returns their number. `of.commissionIds` lists commissions that are about to be approved.
+ * Hashes the addresses of up to `limit` partners without hashes, in one program or in all, with `hash` (hex). Returns their number.
+ * `of.commissionIds` lists commissions that are about to be approved, and selects only their partners.
  */
 export async function hashPartnerEmails(
   db: Database,

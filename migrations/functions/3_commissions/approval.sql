@@ -56,8 +56,9 @@ begin
   approved := cardinality(due);
 end $$;
 
--- Credits up to `at_most` commissions of one program or of all programs whose hold has ended, longest waiting first. `more` is separate from the count,
--- because a run that waited for another one finds those commissions already credited.
+-- Credits up to `at_most` commissions of one program or of all programs whose hold has ended, longest waiting first. `more` is separate from
+-- the count, because a run that waited for another one finds those commissions already credited. A program in shadow mode can have any number
+-- of waiting commissions, so the programs are read once.
 create or replace function approve_due_commissions(
   at_most integer, of_program_id bigint default null, out approved integer, out more boolean
 ) language plpgsql as $$
@@ -70,7 +71,8 @@ begin
     select c.program_id, c.id from commissions c
     where c.hold_until <= now() and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
       and not c.is_shadow and (c.program_id = of_program_id or of_program_id is null)
-      and not in_shadow_mode(c.program_id) and not awaits_comparison(c)
+      and c.program_id <> all (array(select p.id from programs p where p.shadow_since is not null and in_shadow_mode(p.id)))
+      and not awaits_comparison(c)
     order by c.hold_until, c.program_id, c.id limit at_most
   ) due;
   approved := (approve_commissions(program_ids, commission_ids, true)).approved;

@@ -59,15 +59,14 @@ return exists (
   where r.program_id = commission.program_id and r.id = commission.partner_id and r.email_hashes is null and b.hashes <> '{}'
 );
 
--- Partners without hashes who have waiting commissions from customers with known addresses. Reads these commissions of one program, or
--- of all programs.
+-- Partners without hashes, of one program or of all programs: all of them, or those of some commissions. It doesn't look for commissions that
+-- wait for a comparison, because any number of commissions can be waiting.
 create or replace function partners_to_hash(at_most integer, of_program_id bigint, commission_ids bigint[])
 returns table (program_id bigint, partner_id bigint, addresses text[]) language sql stable as $$
   select r.program_id, r.id, addresses_of_partner(r) from partners r
-  where r.email_hashes is null and r.program_id = coalesce(of_program_id, r.program_id) and exists (
-    select from commissions c
-    where c.program_id = r.program_id and c.partner_id = r.id and not c.is_shadow and (commission_ids is null or c.id = any (commission_ids))
-      and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and awaits_comparison(c)
+  where r.email_hashes is null and r.program_id = coalesce(of_program_id, r.program_id) and (
+    commission_ids is null
+    or r.id in (select c.partner_id from commissions c where c.program_id = of_program_id and c.id = any (commission_ids))
   )
   order by r.program_id, r.id limit at_most
 $$;
