@@ -14355,8 +14355,11 @@ begin
   select r.* into partner from applications a join partners r on r.program_id = a.program_id and r.id = a.partner_id
   where a.program_id = of_program_id and a.id = of_application_id and a.status = 'approved' and r.created_at = a.decided_at
   for update;
-  if partner.id is null or exists (select from customers c where c.program_id = of_program_id and c.partner_id = partner.id)
-    or exists (
+  -- `customers` has an index by partner for leads and buyers only. The counters know the clicks of all other customers.
+  if partner.id is null or exists (
+      select from customers c
+      where c.program_id = of_program_id and c.partner_id = partner.id and (c.customer_status <> 'click' or c.provisional_lead_at is not null)
+    ) or exists (
       select from referral_links l left join link_clicks k on k.program_id = l.program_id and k.link_id = l.id
       left join uncounted_clicks u on u.program_id = l.program_id and u.link_id = l.id
       where l.program_id = of_program_id and l.partner_id = partner.id and coalesce(k.link_id, u.link_id) is not null

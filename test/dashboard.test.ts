@@ -81,6 +81,8 @@ const shown = async (path: string) => (await get(`/programs/${programId}${path}`
 
 test('a partner adds, tests and reads a postback, and a hostile address is refused at its field', async () => {
   const [page, token] = [`/partner/postbacks/${programId}`, sandbox.partnerToken]
+  // The partner has one program, so there is nothing to choose.
+  expect((await get('/partner/postbacks', token)).headers.get('location')).toBe(page)
   const kept = { method: 'GET', url: 'https://tracker.example.com/?cid={sub1}&e={event}', lead: 'on' }
   for (const [change, refusal] of [
     [{ url: 'https://10.0.0.1/?cid={sub1}' }, 'must be a public address'],

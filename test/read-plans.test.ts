@@ -249,3 +249,22 @@ test.each(pages)('a page of %s reads a small part of the program', async (_what,
   for (const { query, params } of await capture(read)) rows += await rowsOf(query, params)
   expect(rows).toBeLessThan(2500)
 })
+
+test('undoing an approval reads only customers of its partner', async () => {
+  const { rows } = await sql.query<{ id: string }>(
+    `with partner as (insert into partners (program_id, name) values ($1, 'New') returning id),
+    link as (insert into referral_links (code, program_id, partner_id) select 'new', $1, id from partner)
+    insert into applications (program_id, source, status, name, email, verified_at, decided_at, partner_id)
+    select $1, 'api', 'approved', 'New', 'new@example.com', now(), now(), id from partner returning id`,
+    [listed],
+  )
+  const customersRead = await rowsOf(
+    'select undo_approval($1, $2)',
+    [listed, rows[0]?.id],
+    (name) => name === 'customers',
+  )
+  expect(customersRead).toBe(0)
+  expect((await sql.query('select status from applications where program_id = $1', [listed])).rows).toEqual([
+    { status: 'waiting' },
+  ])
+})

@@ -1,5 +1,5 @@
 import { countAttempts, daySeconds } from '../access/attempts.ts'
-import { readSender } from '../brand.ts'
+import { readSender, type Sender } from '../brand.ts'
 import type { Database } from '../database.ts'
 import { chooseLanguage } from '../languages.ts'
 import { mailBounds } from '../mail-bounds.ts'
@@ -27,12 +27,9 @@ async function mailText(
   db: Database,
   env: ApplicationMailEnv,
   { t, language }: Texts<typeof mails>,
-  mail: { to: string; programId: number; subject: string; text: string[] },
+  { text, ...mail }: { to: string; sender: Sender | undefined; subject: string; text: string[] },
 ) {
-  const { to, programId, subject, text } = mail
-  const sender = await readSender(db, programId)
-  const body = text.join('\n\n')
-  await sendMail(db, env, { to, subject, text: body, sender, language, button: t('Open the page') })
+  await sendMail(db, env, { ...mail, text: text.join('\n\n'), language, button: t('Open the page') })
 }
 
 /**
@@ -45,7 +42,7 @@ export async function mailConfirmation(db: Database, env: ApplicationMailEnv, re
   const { t } = texts
   await mailText(db, env, texts, {
     to,
-    programId,
+    sender: await readSender(db, programId),
     subject: t('Confirm your application to {name}', { name }),
     text: [
       t(
@@ -87,7 +84,7 @@ export async function mailOutcome(
           })
   await mailText(db, env, texts, {
     to,
-    programId,
+    sender: await readSender(db, programId),
     subject: t('Your application to {name}', { name }),
     text: [
       t('Somebody, probably you, applied to become a partner of {name} with this address.', { name }),
@@ -115,7 +112,15 @@ export async function mailApprovals(db: Database, env: ApplicationMailEnv, appro
     db,
     news.map(({ application }) => application),
   )
-  await Promise.allSettled(news.flatMap((one) => (allowed.has(one.application.id) ? mailApproval(db, env, one) : [])))
+  const mailed = news.filter(({ application }) => allowed.has(application.id))
+  // All applications of a bulk action have the same program, so its sender is read once.
+  const programs = Map.groupBy(mailed, ({ application }) => application.program_id)
+  await Promise.allSettled(
+    Array.from(programs, async ([programId, decided]) => {
+      const sender = await readSender(db, programId)
+      await Promise.allSettled(decided.map((one) => mailApproval(db, env, one, sender)))
+    }),
+  )
 }
 
 const decisionKey = ({ id }: { id: number }) => `decision on application ${id}`
@@ -129,8 +134,13 @@ async function mailable(db: Database, applications: { id: number }[]): Promise<S
   return new Set(allowed.map(({ id }) => id))
 }
 
-async function mailApproval(db: Database, env: ApplicationMailEnv, { application, invitation }: Decided) {
-  const { program_id: programId, email: to, program_name: name } = application
+async function mailApproval(
+  db: Database,
+  env: ApplicationMailEnv,
+  { application, invitation }: Decided,
+  sender: Sender | undefined,
+) {
+  const { email: to, program_name: name } = application
   if (to === null) return
   const texts = textsFor(application)
   const { t } = texts
@@ -144,7 +154,7 @@ async function mailApproval(db: Database, env: ApplicationMailEnv, { application
           ),
           `${env.BASE_URL}/partner-invitation?token=${invitation}`,
         ]
-  await mailText(db, env, texts, { to, programId, subject: t('You are a partner of {name}', { name }), text })
+  await mailText(db, env, texts, { to, sender, subject: t('You are a partner of {name}', { name }), text })
 }
 
 /** Mails a rejection, without the program's reason. */
@@ -155,7 +165,7 @@ export async function mailRejection(db: Database, env: ApplicationMailEnv, appli
   const { t } = texts
   await mailText(db, env, texts, {
     to,
-    programId,
+    sender: await readSender(db, programId),
     subject: t('Your application to {name}', { name }),
     text: [
       t('{name} did not accept your application to become a partner. You can apply again after thirty days.', { name }),

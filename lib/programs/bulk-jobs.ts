@@ -103,7 +103,7 @@ export async function advanceBulkJob(db: Database, programId: number, jobId: num
 }
 
 /** The number of rows that one request undoes. Approvals take the longest, about 2 ms each. */
-const undoPartSize = 500
+const undoPartSize = 200
 
 /** Undoes a part of a job, and returns whether changes are left. Throws `conflict` if the job is too old or belongs to another program. */
 export async function undoBulkJob(db: Database, programId: number, jobId: number): Promise<boolean> {

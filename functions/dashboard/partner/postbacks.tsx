@@ -66,6 +66,8 @@ async function pathOf(c: PartnerContext): Promise<{ owner: EndpointOwner; endpoi
 
 pages.get(start, requirePartner, async (c) => {
   const page = await readPrograms(c)
+  const [program, ...others] = page.rows
+  if (program && others.length === 0 && !page.newer) return c.redirect(`${start}/${program.id}`, 303)
   const { t } = c.get('texts')
   return c.render(
     <PartnerPage title={t('Postbacks')} current="/postbacks" lead={t('Choose a program.')}>
