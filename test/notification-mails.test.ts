@@ -299,6 +299,17 @@ test('a mailbox gets at most thirty immediate mails a day, and the rest in the d
   expect(daily.flatMap(({ text }) => text.match(/You were paid.*/g))).toHaveLength(2)
 })
 
+test('a mail shows losses as negative amounts, dates in words, and the lines of a message', async () => {
+  await choose({ reversed: 'at_once', statement: 'at_once' })
+  await report('adjustment_deducted', 'partner')
+  await report('statement_ready', 'partner', program, { month: '2026-10' })
+  await report('program_message', 'partner', program, { text: 'First line\nSecond line' })
+  await send()
+  const pages = mailApi.mails.map(({ html }) => html).join()
+  for (const shown of ['<h1>-$12.34</h1>', 'statement of October 2026 is ready', 'First line<br />Second line'])
+    expect(pages).toContain(shown)
+})
+
 test('the daily mail goes out at seven (UTC), one for all programs', async () => {
   await tiePartner(db, other.partnerIds[0] ?? 0, partner.userId)
   await report('commission_reversed', 'partner')
@@ -531,7 +542,7 @@ test('a partner gets one mail about the previous day, without reversed commissio
   expect(reported.flat()).toHaveLength(1)
   await pass('2 days')
   await send()
-  expect(mailApi.mails[0]?.text).toMatch(/- You earned \$6\.00 from 2 commissions on \d{4}-\d\d-\d\d\./)
+  expect(mailApi.mails[0]?.text).toMatch(/- You earned \$6\.00 from 2 commissions on [A-Z][a-z]+ \d+, \d{4}\./)
 })
 
 test('a held commission counts on the day of its release, and never twice', async () => {

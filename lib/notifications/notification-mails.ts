@@ -151,7 +151,7 @@ async function mailOf(
           ({ title, lines, address }) =>
             html`${parts.length > 1 ? html`<h2>${title}</h2>` : ''}
               <ul>
-                ${lines.map((line) => html`<li>${line}</li>`)}
+                ${lines.map((line) => html`<li>${brokenLines(line)}</li>`)}
               </ul>
               ${mailButton(address, t('See it in the dashboard'))}`,
         )}
@@ -169,14 +169,25 @@ function senderOf(notifications: Notification[], isForPartners: boolean): Sender
   return isForPartners ? { name: first.sender, color: first.color } : { name: first.program_name, color: null }
 }
 
-/** Returns the amount of notifications of one kind and currency, for the headline. Returns undefined if there is no such amount. */
+/**
+ * Returns the amount of notifications of one kind and currency, for the headline. A loss is negative. Returns undefined if there is no
+ * such amount.
+ */
 export function totalOf(notifications: Notification[], { money }: MailTexts): string | undefined {
   const amounts = notifications.map(({ kind, payload }) => ({ kind, ...payload }))
   const [first] = amounts
   const isOne = amounts.every(({ kind, currency }) => kind === first?.kind && currency === first.currency)
-  const cents = amounts.reduce((sum, { amount_cents: amount = 0 }) => sum + amount, 0)
+  const cents = amounts.reduce((sum, one) => sum + (isLoss(one) ? -1 : 1) * (one.amount_cents ?? 0), 0)
   return isOne && first?.currency !== undefined && cents !== 0 ? money(cents, first.currency) : undefined
 }
+
+const isLoss = ({ kind, deducted }: { kind: string; deducted?: boolean | undefined }) =>
+  ['commission_reversed', 'commission_refunded', 'adjustment_deducted'].includes(kind) ||
+  (kind === 'commission_corrected' && deducted === true)
+
+/** Keeps the line breaks of a program's message. */
+const brokenLines = (text: string) =>
+  text.split('\n').map((line, index) => html`${index > 0 ? html`<br />` : ''}${line}`)
 
 /** Merges equal texts into one with a count. */
 function timesOf(lines: string[], { t }: MailTexts): string[] {

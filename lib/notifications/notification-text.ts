@@ -13,7 +13,7 @@ export function amountOf<Amount>(
   return amount_cents === undefined || currency === undefined ? undefined : write(amount_cents, currency)
 }
 
-type NotificationTexts = Pick<Texts<typeof notifications>, 't' | 'fixed' | 'money'>
+type NotificationTexts = Pick<Texts<typeof notifications>, 't' | 'fixed' | 'money' | 'day' | 'month'>
 const english = createTexts(notifications, 'en')
 
 /**
@@ -23,7 +23,7 @@ const english = createTexts(notifications, 'en')
 export function textOf(
   { kind, payload, partner_name }: Pick<ListedNotification, 'kind' | 'payload' | 'partner_name'>,
   writeName = (name: string) => name,
-  { t, fixed, money }: NotificationTexts = english,
+  { t, fixed, money, day, month }: NotificationTexts = english,
 ): string {
   const partner = partner_name === null ? 'a partner' : writeName(partner_name)
   const amount = amountOf(payload, money) ?? ''
@@ -38,7 +38,7 @@ export function textOf(
         ? t('You earned {amount} from {count} commissions on {day}.', {
             amount,
             count: payload.commissions ?? 0,
-            day: payload.day,
+            day: day(new Date(payload.day)),
           })
         : t('You earned {amount}{sale}.', { amount, sale })
     case 'commission_flagged':
@@ -46,7 +46,7 @@ export function textOf(
     case 'application_received':
       return 'Somebody applied to become a partner. Review the application under Applications.'
     case 'payout_due':
-      return `Payouts to ${payload.partners === 1 ? 'a partner' : `${payload.partners} partners`} are due. Create one under Payout runs.`
+      return `Payouts to ${payload.partners === 1 ? 'a partner' : `${payload.partners} partners`} are due. Create a payout run under Payouts.`
     case 'commission_reversed':
       return payload.deducted
         ? t('Your commission{sale} was reversed: {amount} is deducted from your balance.', { sale, amount }) + why
@@ -98,7 +98,7 @@ export function textOf(
             'Your payout of {amount} is waiting for you. Claim it through the e-mail from the payment provider before {day}.',
             {
               amount,
-              day: payload.day,
+              day: day(new Date(payload.day)),
             },
           ) + why
         : t('Your payout of {amount} is waiting for you. Claim it through the e-mail from the payment provider.', {
@@ -114,7 +114,9 @@ export function textOf(
         { amount },
       )
     case 'statement_ready':
-      return t('Your statement of {month} is ready. Open it under Payouts.', { month: payload.month ?? '' })
+      return t('Your statement of {month} is ready. Open it under Payouts.', {
+        month: payload.month === undefined ? '' : month(new Date(payload.month)),
+      })
     case 'program_message':
       return payload.text ?? ''
     case 'refund_not_converted':
