@@ -42,6 +42,19 @@ export const spacing = css`
       flex-wrap: nowrap;
     }
   }
+  @media (max-width: 60rem) {
+    /* The buttons wrap, so a menu is as wide as the heading instead of ending at its button. */
+    header.row.apart > .row {
+      position: relative;
+    }
+    header.row.apart > .row > .switcher {
+      position: static;
+    }
+    header.row.apart > .row > .switcher > .menu {
+      inset-inline: 0;
+      width: auto;
+    }
+  }
   .row > .far {
     margin-inline-start: auto;
   }
