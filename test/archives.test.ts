@@ -349,7 +349,9 @@ test('the archives of a workspace store up to 1 GiB of rows in a day, and none f
 })
 
 test('other requests get their turn while a large file is unpacked, and its size counts', async () => {
-  const content = withFile(filesOfArchive, 'csv/groups.csv', new Uint8Array(48 * 1024 * 1024), 0)
+  const large = new Uint8Array(48 * 1024 * 1024)
+  for (let at = 0; at < large.length; at += 64) large[at] = (at * at) % 251
+  const content = withFile(filesOfArchive, 'csv/groups.csv', large, 0)
   const parts = wholeArchive(content)
   const manifest = await readManifest(parts)
   let turns = 0
@@ -488,6 +490,11 @@ test.each<[what: string, hostile: () => Uint8Array, problem: string]>([
   ['has too many rows', () => manifestWith(firstFile({ rows: 1_000_001 })), 'more than 1,000,000 rows'],
   ['declares too many bytes', () => manifestWith(firstFile({ bytes: 2 ** 31 })), 'more than 1 GiB'],
   ['unpacks to more than it declares', () => zipped({ ...filesOfArchive, 'data/partners.jsonl': bomb }), 'is damaged'],
+  [
+    'expands to many times its size',
+    () => withFile(filesOfArchive, 'csv/program.csv', new Uint8Array(64 * 1024 * 1024), 0),
+    'more than a hundred times',
+  ],
   ['has one endless line', () => withFile(filesOfArchive, 'data/partners.jsonl', bomb, 0), 'is damaged'],
   ['contains a file with a path', () => withFile(filesOfArchive, '../../etc/passwd', strToU8('x'), 0), 'unknown file'],
   [

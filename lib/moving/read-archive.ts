@@ -35,6 +35,9 @@ const most = {
   manifestBytes: 64 * 1024,
   rows: 1_000_000,
   bytes: 1024 ** 3,
+  /** Real rows expand to at most about thirty times their compressed bytes. A small archive could otherwise take half a minute to unpack. */
+  expansion: 100,
+  alwaysUnpacked: 16 * 1024 * 1024,
   /** The longest line has a logo, with two hexadecimal digits for each byte. */
   lineLength: 2 * maxLogoBytes + 64 * 1024,
 }
@@ -151,7 +154,7 @@ const shown = (name: string) => JSON.stringify(name.slice(0, 100))
  */
 export async function* readArchive(parts: ArchiveParts, { files }: ReadManifest): AsyncGenerator<ArchiveRow[], void> {
   let rows: ArchiveRow[] = []
-  let unpacked = 0
+  let [packed, unpackedInAll, unpacked] = [0, 0, 0]
   const manifest = { name: 'manifest.json', rows: 0, bytes: most.manifestBytes, sha256: '' }
   const open = new Map([...files, manifest].map((file) => [file.name, file]))
   const unzip = new Unzip((entry) => {
@@ -168,7 +171,10 @@ export async function* readArchive(parts: ArchiveParts, { files }: ReadManifest)
       if (error) throw error instanceof RefusedArchive ? error : damaged(name)
       bytes += data.length
       unpacked += data.length
+      unpackedInAll += data.length
       if (bytes > file.bytes) throw damaged(name)
+      if (unpackedInAll > most.alwaysUnpacked + most.expansion * packed)
+        throw new RefusedArchive('The archive expands to more than a hundred times its size. Export the program again.')
       hash.update(data)
       const read = reader(data, isLast)
       if (
@@ -185,6 +191,7 @@ export async function* readArchive(parts: ArchiveParts, { files }: ReadManifest)
     const content = await parts.read(part)
     for (let at = 0; at < content.length; at += sliceBytes) {
       const end = Math.min(at + sliceBytes, content.length)
+      packed += end - at
       try {
         unzip.push(content.subarray(at, end), part === parts.count && end === content.length)
       } catch (error) {
