@@ -522,6 +522,7 @@ test('a bulk action covers all rows that match but none that arrives meanwhile, 
   await finish(message)
   await finish(message)
   expect((await read(message))[1]).toMatch(/1 of 1 partners are notified\.(?!.*\/undo)/s)
+  expect((await send(`${message}/undo`)).status).toBe(409)
   const { rows: messages } = await stack.sql.query(
     "select partner_id::text, payload->>'text' as text from outbox where program_id = $1 and kind = 'program_message'",
     [many.programId],

@@ -235,6 +235,7 @@ pages.post('/jobs/:jobId', requireProgram('partner:manage'), async (c) => {
 
 pages.post('/jobs/:jobId/undo', requireProgram('partner:manage'), async (c) => {
   const job = await jobIn(c)
+  if (bulkActions[job.kind].isFinal) throw new ApiError('conflict', "The messages were sent, so they can't be undone.")
   const isLeft = await undoBulkJob(c.get('db'), c.get('program').id, job.id)
   const after = await readBulkJob(c.get('db'), c.get('program').id, job.id)
   if (isLeft) return await renderProgress(c, after, `${jobPage(c, job)}/undo`)

@@ -145,7 +145,7 @@ begin
           and num_nonnulls(r.product_id, r.sale_type) = 0
       ), nullif(changed.before->'rule', 'null'));
     when 'invite' then
-      delete from queued_invitations q where q.program_id = job.program_id and q.partner_id = changed.row_id;
+      delete from queued_invitations q where q.program_id = job.program_id and q.partner_id = changed.row_id and q.job_id = job.id;
   end case;
   return found;
 exception
