@@ -260,6 +260,11 @@ test('a program has at most 100 API keys and 20 payment connections, even if the
   await createApiKey(stack.db, id, 'server')
 })
 
+test('the button beside the role of a member says that it changes the role', async () => {
+  const { text } = await get(`/workspaces/${sandbox.workspaceId}/members`, sandbox.dashboardToken)
+  expect(text).toMatch(/aria-label="Role of [^"]+".*?<\/select><button[^>]*>Change role<\/button>/s)
+})
+
 test('an address gets at most three invitation mails a day, and a workspace sends at most a hundred', async () => {
   const { workspaceId: ours, programId: theirs, dashboardToken } = await createSandbox(stack.db, env)
   const invite = (email: string) => post(`/workspaces/${ours}/members`, { email, role: 'member' }, dashboardToken)

@@ -68,7 +68,7 @@ function RoleChoice({ address, member, grantable }: { address: string; member: M
         ))}
       </select>
       <button type="submit" class="compact">
-        Set up
+        Change role
       </button>
     </form>
   )
