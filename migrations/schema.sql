@@ -8767,6 +8767,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.is_campaign(stored jsonb)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+RETURN ((jsonb_typeof(stored) = 'object'::text) AND ((stored - campaign_groupings()) = '{}'::jsonb) AND (NOT jsonb_path_exists(stored, '$.*?(@.type() != "string")'::jsonpath)))
+;
+
 CREATE OR REPLACE FUNCTION public.is_decided(n notifications)
  RETURNS boolean
  LANGUAGE sql
@@ -14708,7 +14715,7 @@ CREATE OR REPLACE FUNCTION public.values_of_click(click click_events)
  RETURNS jsonb
  LANGUAGE sql
  IMMUTABLE
-RETURN (jsonb_strip_nulls(jsonb_build_object('country', "left"(NULLIF((click).geo_country, ''::text), 200), 'device', (click).device_type, 'browser', "left"(NULLIF((click).browser_name, ''::text), 200), 'referrer', host_of_referrer((click).referrer_url), 'page', page_of_click((click).page_url, (click).affiliate_url))) || CASE WHEN ((click).campaign IS NULL) THEN '{}'::jsonb ELSE COALESCE((SELECT jsonb_object_agg(g.g, "left"(((values_of_click.click).campaign ->> g.g), 200)) AS jsonb_object_agg FROM unnest(campaign_groupings()) g(g) WHERE (((values_of_click.click).campaign ->> g.g) <> ''::text)), '{}'::jsonb) END)
+RETURN (jsonb_strip_nulls(jsonb_build_object('country', "left"(NULLIF((click).geo_country, ''::text), 200), 'device', (click).device_type, 'browser', "left"(NULLIF((click).browser_name, ''::text), 200), 'referrer', host_of_referrer((click).referrer_url), 'page', page_of_click((click).page_url, (click).affiliate_url))) || CASE WHEN is_campaign((click).campaign) THEN (click).campaign ELSE '{}'::jsonb END)
 ;
 
 CREATE OR REPLACE FUNCTION public.verify_domain(of_program_id bigint, host text)

@@ -18,8 +18,12 @@ return left(nullif(substring(coalesce(nullif(page_url, ''), affiliate_url) from 
 create or replace function campaign_groupings() returns text[] language sql immutable
 return array['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content', 'sub1', 'sub2', 'sub3'];
 
--- The values of a click, by grouping. An imported row can contain any JSON as the campaign, and such a row must not stop the counting of all
--- programs. So everything that isn't a campaign value is ignored.
+-- Returns whether stored JSON is a campaign. An old import could contain any other JSON, and such a row must not stop the counting of all
+-- programs.
+create or replace function is_campaign(stored jsonb) returns boolean language sql immutable
+return jsonb_typeof(stored) = 'object' and stored - campaign_groupings() = '{}' and not jsonb_path_exists(stored, '$.* ? (@.type() <> "string")');
+
+-- The values of a click, by grouping.
 create or replace function values_of_click(click click_events) returns jsonb language sql immutable
 return jsonb_strip_nulls(jsonb_build_object(
   'country', left(nullif((click).geo_country, ''), 200),
@@ -27,12 +31,10 @@ return jsonb_strip_nulls(jsonb_build_object(
   'browser', left(nullif((click).browser_name, ''), 200),
   'referrer', host_of_referrer((click).referrer_url),
   'page', page_of_click((click).page_url, (click).affiliate_url)
-)) || case when (click).campaign is null then '{}' else coalesce((
-  select jsonb_object_agg(g, left((click).campaign->>g, 200)) from unnest(campaign_groupings()) g where (click).campaign->>g <> ''
-), '{}') end;
+)) || case when is_campaign((click).campaign) then (click).campaign else '{}' end;
 
--- The groupings and values under which an event counts. A null id has no row. Everything in `origin` that isn't the value of a grouping is
--- ignored, as in a campaign.
+-- The groupings and values under which an event counts. A null id has no row. Ignores everything in `origin` that isn't the value of a
+-- grouping, for the same reason.
 create or replace function values_grouped_by(of_partner_id bigint, of_link_id bigint, of_code_id bigint, origin jsonb)
 returns table (grouping_name grouping_name, value text) language sql immutable as $$
   select 'all'::grouping_name, ''
