@@ -11297,6 +11297,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.program_began(of_program_id bigint, created_at timestamp with time zone)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE
+RETURN LEAST(created_at, (SELECT day_start(min(t.starts)) AS day_start FROM grouped_totals t WHERE ((t.program_id = program_began.of_program_id) AND (t.grouping_name = 'all'::grouping_name) AND (t.span = 'month'::total_span))))
+;
+
 CREATE OR REPLACE FUNCTION public.program_numbers(of_program_id bigint, OUT days_to_payout integer, OUT reversed_bp integer)
  RETURNS record
  LANGUAGE sql

@@ -5,7 +5,10 @@ import { kysely } from '../kysely.ts'
 import { type Action, may, type Role } from './roles.ts'
 import { readSessionToken, type SessionEnv } from './sessions.ts'
 
-/** The signed-in person and their roles on a program. `program` is undefined if no program has the id. */
+/**
+ * The signed-in person and their roles on a program. `program` is undefined if no program has the id. Its `createdAt` is the month of its
+ * first event, if an archive brought its history.
+ */
 export interface Access {
   user: { id: string; name: string; email: string }
   program: { id: number; workspaceId: string; name: string; currency: string; createdAt: Date } | undefined
@@ -52,7 +55,8 @@ function accessStatement(token: string, programId: number | undefined) {
       )
       .select(['users.id as user_id', 'users.name as user_name', 'users.email as user_email'])
       .select(['programs.id as program_id', 'programs.workspace_id', 'programs.name as program_name'])
-      .select(['programs.currency', 'programs.created_at as program_created_at'])
+      .select('programs.currency')
+      .select(sql<Date>`program_began(programs.id, programs.created_at)`.as('program_created_at'))
       .select(sql<boolean>`is_blocked(programs.id)`.as('is_blocked'))
       .select((eb) => [eb.ref('program_roles.roles').$castTo<Role[] | null>().as('roles'), 'program_roles.is_locked'])
       .where('sessions.token', '=', token)
@@ -62,7 +66,6 @@ function accessStatement(token: string, programId: number | undefined) {
         workspace_id: NotNull
         program_name: NotNull
         currency: NotNull
-        program_created_at: NotNull
       }>()
   )
 }

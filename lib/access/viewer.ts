@@ -13,9 +13,9 @@ export interface Viewer {
   /** The session of the request. */
   sessionId: string
   /**
-   * Set if the person accepted a program's invitation: their partner name and payout address (null until they enter them), and the number
-   * of unread notifications, up to 100. `closed` lists the programs that refuse clicks on the partner's links, because they paused the
-   * partner or ended the partnership in the last thirty days. `language` is the person's choice, and `programLanguage` the language of the
+   * Set if the person accepted a program's invitation. The name and the payout address are null until they enter them. There is a count
+   * of their unread notifications, up to 100. `closed` lists the programs that refuse clicks on the partner's links, because they paused the
+   * partner, or ended the partnership within thirty days. `language` is the person's choice, and `programLanguage` the language of the
    * first program that has one. `brand` is the brand of the person's only program, or null if there are several.
    */
   partner: {
@@ -48,7 +48,7 @@ export interface ViewerProgram {
   domain: string
   currency: string
   workspaceId: string
-  /** ISO 8601. */
+  /** ISO 8601. The month of its first event, if an archive brought its history. */
   createdAt: string
   roles: Role[]
   /** Whether the program computes commissions but credits none of them. */
@@ -186,7 +186,7 @@ function programsOf(userId: Expression<string>) {
   return kysely
     .selectFrom('program_roles as m')
     .innerJoin('programs as p', 'p.id', 'm.program_id')
-    .select(['p.id', 'p.name', 'p.domain', 'p.currency', 'p.workspace_id as workspaceId', 'p.created_at as createdAt'])
+    .select(['p.id', 'p.name', 'p.domain', 'p.currency', 'p.workspace_id as workspaceId'])
     .select((eb) => [
       eb.ref('m.roles').$castTo<Role[]>().as('roles'),
       eb
@@ -194,6 +194,7 @@ function programsOf(userId: Expression<string>) {
         .$castTo<boolean>()
         .as('inShadowMode'),
       sql<boolean>`is_blocked(p.id)`.as('isBlocked'),
+      sql<string>`program_began(p.id, p.created_at)`.as('createdAt'),
       unreadBy(userId, 'advertiser', sql`n.program_id = p.id`)
         .$asScalar()
         .$notNull()

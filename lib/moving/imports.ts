@@ -23,11 +23,13 @@ import { reasonText } from './reasons.ts'
 import type { ReadRow } from './rows.ts'
 import { RefusedByService } from './services/ask.ts'
 import { services, type Source } from './sources.ts'
+import { countClicks, countFigures } from '../tracking/clicks.ts'
 
 /** The number of rows in one database request. A batch takes a fraction of a second. */
 const storedAtOnce = 1000
 const plannedAtOnce = 500
 const appliedAtOnce = 200
+const countedAtOnce = 2000
 
 /**
  * The maximum number of rows that files can add to an import, and to all imports of a workspace in a day. Older imports count until they
@@ -382,7 +384,16 @@ export async function continueImport(
   const rows = { of_program_id: programId, of_import_id: importId }
   await readOn(db, env, programId, importId, until)
   const { source, state } = await readImport(db, programId, importId)
-  if (source === 'archive') return state === 'applying' ? await applyArchive(db, programId, importId) : undefined
+  if (source === 'archive') {
+    if (state !== 'applying') return
+    await applyArchive(db, programId, importId)
+    // The pages of the program show the figures of the archive at once. The schedule counts what is left.
+    while (
+      Date.now() < until &&
+      (await countClicks(db, countedAtOnce, programId)) + (await countFigures(db, countedAtOnce, programId)) > 0
+    );
+    return
+  }
   for (let waited = 0; Date.now() < until && waited < turns.most;) {
     const [[planned], [applied], [undone]] = await retryOnce(() =>
       db.batch([

@@ -77,8 +77,12 @@ async function pageRoutes(): Promise<string[]> {
   const routes = (await readRoutes())
     .filter((route) => route.startsWith('GET '))
     .map((route) => route.slice('GET '.length))
-    // Excludes files, pages that redirect until a process has started, and pages of one connection, provider, import or export, which stay small.
-    .filter((path) => pattern.test(path) && !/\.csv$|\/confirm$|:(connectionId|provider|importId|exportId)/.test(path))
+    // Excludes files, pages that redirect until a process has started or if there is one program, and pages of one connection, provider,
+    // import or export, which stay small.
+    .filter(
+      (path) =>
+        pattern.test(path) && !/\.csv$|\/(confirm|postbacks)$|:(connectionId|provider|importId|exportId)/.test(path),
+    )
   for (const route of routes) {
     for (const [, name = ''] of route.matchAll(/:(\w+)/g)) {
       if (name !== 'programId' && name !== 'workspaceId' && !named[name])

@@ -4,6 +4,13 @@
 -- click is in a row or in a counter, even while a count runs. Postgres doesn't inline a function with a setting, and therefore opens only
 -- the months that the function reads.
 
+-- The start of the figures for all time: when the program was created, or the month of its first event if an archive brought its history.
+create or replace function program_began(of_program_id bigint, created_at timestamptz) returns timestamptz language sql stable
+return least(created_at, (
+  select day_start(min(t.starts)) from grouped_totals t
+  where t.program_id = of_program_id and t.grouping_name = 'all' and t.span = 'month'
+));
+
 -- The start or the end of the bound's hour, whichever is closer, so that at most half an hour of rows is counted. Hardly any rows are dated
 -- in the future, so a bound later today is replaced by the current hour.
 create or replace function hour_of_bound(bound timestamptz, at timestamptz) returns timestamptz language plpgsql immutable as $$
