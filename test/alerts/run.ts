@@ -52,7 +52,7 @@ const mailPort = await listen(
 const tlsPort = await listen(createTlsServer(selfSigned(['localhost'])))
 
 try {
-  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=400m,mode=755', 'tmpfs', data], { stdio: 'ignore' })
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1200m,mode=755', 'tmpfs', data], { stdio: 'ignore' })
 } catch {
   await end()
   throw new OperatorError('Mounting a small disk failed. Run this as root on Linux.')
@@ -171,8 +171,9 @@ const becomeLeader = async () => {
 try {
   // Waits for two scrapes, so that rates have a start.
   await sleep(40_000)
-  const early = [...(await firing())]
   // The service reads its certificate only once an hour, so this incident exists from the start.
+  for (let waits = 0; waits < mostSeconds && (await firing()).size === 0; waits++) await sleep(1000)
+  const early = [...(await firing())]
   if (early.join() !== 'SvcCertificateEnds') late.push(`before the incidents, these fired: ${early.join(', ')}`)
   console.log('incident | alert | seconds until it fires')
   await becomeLeader()
@@ -213,7 +214,9 @@ try {
       'SvcDiskFull',
       () => {
         const { bavail, bsize, blocks } = statfsSync(data)
-        writeFileSync(path.join(data, 'ballast'), Buffer.alloc(Math.max(0, bavail - blocks * 0.08) * bsize))
+        // The rest must be enough for the write-ahead log of the callers until the alert fires.
+        const bytes = Math.floor(Math.max(0, bavail - blocks * 0.08)) * bsize
+        execFileSync('fallocate', ['--length', String(bytes), path.join(data, 'ballast')])
       },
     ],
   ])
