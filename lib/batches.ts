@@ -11,6 +11,8 @@ type Batch = { more: boolean } & { [figure: string]: number | boolean | string }
 export type Failures = Map<number | string, unknown>
 
 const allPrograms = 'all programs'
+/** After this many programs in a row without an answer from the database, a run ends. */
+const maxTransient = 3
 
 /**
  * Creates a scheduled function that works through a backlog in batches until nothing is waiting. It doesn't start a batch after 10 minutes,
@@ -36,7 +38,7 @@ export function inBatches<Env extends DatabaseEnv>(
 }
 
 /**
- * Works on a batch of all programs, so that a run takes few requests. If the database refuses the batch, works on each waiting program by
+ * Works on a batch of all programs, so that a run takes few requests. If the batch fails or takes too long, works on each waiting program by
  * itself. So one program's data never stops the other programs. A program that failed waits for the next run. Returns the results. Without
  * `failures`, it throws the error of the batch.
  */
@@ -50,18 +52,21 @@ export async function workOnPrograms<Result>(
     try {
       return [await work(null)]
     } catch (error) {
-      if (isTransient(error)) throw error
       failures.set(allPrograms, error)
     }
   }
+  let inARow = 0
   const results: Result[] = []
   for (const programId of await waiting()) {
     if (failures.has(programId)) continue
     try {
       results.push(await work(programId))
+      inARow = 0
     } catch (error) {
-      if (isTransient(error)) throw error
       failures.set(programId, error)
+      // One program can take too long. If several do, the database is out of reach.
+      inARow += isTransient(error) ? 1 : 0
+      if (inARow >= maxTransient) throw error
     }
   }
   return results
