@@ -8,7 +8,7 @@ begin
     return null;
   end if;
   if greatest(new.commission_base_cents, new.refunded_cents) > new.amount_cents then
-    raise check_violation using message = "The commission base and the refunded amount are parts of a sale's amount.";
+    raise check_violation using message = 'The commission base and the refunded amount are parts of a sale''s amount.';
   end if;
   if (new.payment_status <> 'no_payment_required') <> (new.amount_cents > 0) then
     raise check_violation using message = 'A sale has an amount, unless no payment was required.';

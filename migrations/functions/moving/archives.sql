@@ -220,13 +220,12 @@ end $$;
 -- Completes the rows of an archive. The checks of the audit follow in the same transaction.
 create or replace function finish_archive(of_program_id bigint, of_import_id bigint) returns void language plpgsql as $$
 begin
+  perform derive_from_archive(of_program_id, of_import_id);
   if exists (
-    select from customers c where c.program_id = of_program_id and c.imported_at is null
-      and least(c.signup_date, c.provisional_lead_at) < timestamptz '2020-01-01 00:00+00'
+    select from affiliate_lead_events e where e.program_id = of_program_id and e.lead_timestamp < timestamptz '2020-01-01 00:00+00'
   ) then
     perform refuse_archive('lead_too_old', null);
   end if;
-  perform derive_from_archive(of_program_id, of_import_id);
   update programs p set moved_in_at = now() where p.id = of_program_id;
   update imports i set state = 'applied', applied_at = now(), applied_count = i.row_count
   where i.program_id = of_program_id and i.id = of_import_id;
