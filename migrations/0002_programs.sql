@@ -8,7 +8,8 @@ create domain language_code as text check (value in ('en', 'de', 'fr', 'es', 'pt
 create domain amount_cents as bigint check (value between 0 and 9999999999999);
 create domain positive_cents as bigint check (value between 1 and 9999999999999);
 -- One address, so that no import can add recipients or headers to a mail.
-create domain mail_address as text check (length(value) <= 320 and value ~ '^[^\s,;<>"\\@]+@[^\s,;<>"\\@]+$');
+create function is_one_address(address text) returns boolean language sql immutable
+return length(address) <= 320 and address ~ '^[^\s,;<>"\\@]+@[^\s,;<>"\\@]+$';
 -- The integrator's own names and texts. lib/api/metadata.ts limits each of them.
 create domain metadata as jsonb constraint metadata_bounds check (
   jsonb_typeof(value) = 'object' and jsonb_array_length(jsonb_path_query_array(value, '$.keyvalue()')) <= 20
@@ -184,8 +185,8 @@ create table partners (
   group_id bigint,
   -- The program enters the name. Once the person sets their own name, that name replaces it (`partner_profiles`).
   name name_text not null,
-  email mail_address,
-  payout_email mail_address,
+  email text check (is_one_address(email)),
+  payout_email text check (is_one_address(payout_email)),
   -- Hashes of the addresses that identify this partner as a customer, in the same format as in `customers`. Null until computed.
   email_hashes bytea[],
   -- Set if the address changed after a payout to the previous one. Until that time, no payout run and no payment file uses the new address.
@@ -261,7 +262,7 @@ create index commission_rules_holder_idx on commission_rules (program_id, partne
 create table partner_profiles (
   user_id text primary key references users (id) on delete cascade,
   name name_text,
-  payout_email mail_address,
+  payout_email text check (is_one_address(payout_email)),
   -- The language of the pages and mails for partners.
   language language_code
 );

@@ -71,7 +71,7 @@ create table applications (
   user_id text references users (id) on delete set null,
   name name_text not null,
   -- Null once the partner has erased their account.
-  email mail_address check (email = lower(email)),
+  email text check (email = lower(email) and is_one_address(email)),
   -- A list of {question, answer} with the question's wording at that time.
   answers jsonb not null default '[]' check (jsonb_typeof(answers) = 'array'),
   -- The accepted terms, or null if there were none.

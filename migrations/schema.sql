@@ -24,8 +24,6 @@ create domain language_code as text CHECK ((VALUE = ANY (ARRAY['en'::text, 'de':
 
 create domain legal_name as text CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 200)));
 
-create domain mail_address as text CHECK (((length(VALUE) <= 320) AND (VALUE ~ '^[^\s,;<>"\\@]+@[^\s,;<>"\\@]+$'::text)));
-
 create domain metadata as jsonb CHECK (((jsonb_typeof(VALUE) = 'object'::text) AND (jsonb_array_length(jsonb_path_query_array(VALUE, '$.keyvalue()'::jsonpath)) <= 20) AND (NOT jsonb_path_exists(VALUE, '$.*?(@.type() != "string")'::jsonpath)) AND (length((VALUE)::text) <= 100000)));
 
 create domain name_text as text CHECK ((((length(VALUE) >= 1) AND (length(VALUE) <= 80)) AND (VALUE !~ '[\u0001-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]'::text)));
@@ -215,7 +213,7 @@ create table applications (
   source text not null,
   user_id text,
   name name_text not null,
-  email mail_address,
+  email text,
   answers jsonb not null default '[]'::jsonb,
   terms_version integer,
   token_hash bytea,
@@ -231,7 +229,7 @@ create table applications (
   constraint applications_answers_check CHECK ((jsonb_typeof(answers) = 'array'::text)),
   constraint applications_check CHECK (((email IS NOT NULL) OR (status = 'approved'::text))),
   constraint applications_decided CHECK (((status = ANY (ARRAY['approved'::text, 'rejected'::text])) = (decided_at IS NOT NULL))),
-  constraint applications_email_check CHECK (((email)::text = lower((email)::text))),
+  constraint applications_email_check CHECK (((email = lower(email)) AND is_one_address(email))),
   constraint applications_note_check CHECK (((length(note) >= 1) AND (length(note) <= 1000))),
   constraint applications_partner CHECK (((status = 'approved'::text) = (partner_id IS NOT NULL))),
   constraint applications_source_check CHECK ((source = ANY (ARRAY['page'::text, 'api'::text]))),
@@ -247,7 +245,7 @@ create table applications (
 CREATE INDEX applications_decider_idx ON public.applications USING btree (decided_by) WHERE (decided_by IS NOT NULL);
 CREATE INDEX applications_email_idx ON public.applications USING btree (email, program_id);
 CREATE INDEX applications_key_idx ON public.applications USING btree (decided_by_key) WHERE (decided_by_key IS NOT NULL);
-CREATE INDEX applications_mailbox_idx ON public.applications USING btree (program_id, mailbox_of((email)::text));
+CREATE INDEX applications_mailbox_idx ON public.applications USING btree (program_id, mailbox_of(email));
 CREATE INDEX applications_partner_idx ON public.applications USING btree (program_id, partner_id) WHERE (partner_id IS NOT NULL);
 CREATE INDEX applications_rejected_idx ON public.applications USING btree (decided_at) WHERE (status = 'rejected'::text);
 CREATE INDEX applications_status_idx ON public.applications USING btree (program_id, status, id);
@@ -1122,9 +1120,10 @@ CREATE INDEX partner_keys_user_idx ON public.partner_keys USING btree (user_id);
 create table partner_profiles (
   user_id text not null,
   name name_text,
-  payout_email mail_address,
+  payout_email text,
   language language_code,
   constraint partner_profiles_pkey PRIMARY KEY (user_id),
+  constraint partner_profiles_payout_email_check CHECK (is_one_address(payout_email)),
   constraint partner_profiles_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 
@@ -1134,8 +1133,8 @@ create table partners (
   user_id text,
   group_id bigint,
   name name_text not null,
-  email mail_address,
-  payout_email mail_address,
+  email text,
+  payout_email text,
   email_hashes bytea[],
   payout_waits_until timestamp with time zone,
   note text,
@@ -1152,17 +1151,19 @@ create table partners (
   constraint partners_check CHECK ((num_nulls(ended_at, ended_by) = ANY (ARRAY[0, 2]))),
   constraint partners_check1 CHECK (((ended_at IS NULL) OR (NOT is_active))),
   constraint partners_check2 CHECK (((closed_at IS NULL) OR (ended_at IS NOT NULL))),
+  constraint partners_email_check CHECK (is_one_address(email)),
   constraint partners_ended_by_check CHECK ((ended_by = ANY (ARRAY['program'::text, 'partner'::text]))),
   constraint partners_external_id_check CHECK (((length(external_id) >= 1) AND (length(external_id) <= 255))),
   constraint partners_note_check CHECK (((length(note) >= 1) AND (length(note) <= 2000))),
+  constraint partners_payout_email_check CHECK (is_one_address(payout_email)),
   constraint partners_group_id_fkey FOREIGN KEY (program_id, group_id) REFERENCES partner_groups(program_id, id),
   constraint partners_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
   constraint partners_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE SET NULL
 );
 CREATE INDEX partners_created_idx ON public.partners USING btree (program_id, created_at);
-CREATE UNIQUE INDEX partners_email_key ON public.partners USING btree (program_id, lower((email)::text));
+CREATE UNIQUE INDEX partners_email_key ON public.partners USING btree (program_id, lower(email));
 CREATE INDEX partners_group_idx ON public.partners USING btree (program_id, group_id) WHERE (group_id IS NOT NULL);
-CREATE INDEX partners_mailbox_idx ON public.partners USING btree (program_id, mailbox_of((email)::text));
+CREATE INDEX partners_mailbox_idx ON public.partners USING btree (program_id, mailbox_of(email));
 CREATE INDEX partners_unhashed_idx ON public.partners USING btree (program_id, id) WHERE (email_hashes IS NULL);
 CREATE INDEX partners_user_idx ON public.partners USING btree (user_id) WHERE (user_id IS NOT NULL);
 CREATE TRIGGER partners_accepted_webhooks AFTER UPDATE ON public.partners FOR EACH ROW WHEN (((new.user_id IS NOT NULL) AND (new.ended_at IS NULL) AND ((old.user_id IS NULL) OR (old.ended_at IS NOT NULL)))) EXECUTE FUNCTION send_webhooks_of_partner();
@@ -1171,7 +1172,7 @@ CREATE TRIGGER partners_audit AFTER INSERT OR UPDATE ON public.partners FOR EACH
 CREATE TRIGGER partners_forget_email_hashes BEFORE UPDATE OF email, payout_email, user_id ON public.partners FOR EACH ROW EXECUTE FUNCTION forget_email_hashes();
 CREATE TRIGGER partners_joined_webhooks AFTER INSERT ON public.partners FOR EACH ROW WHEN ((new.user_id IS NOT NULL)) EXECUTE FUNCTION send_webhooks_of_partner();
 CREATE TRIGGER partners_moved_to_group BEFORE UPDATE OF group_id ON public.partners FOR EACH ROW WHEN (((new.group_id IS NOT NULL) AND (new.group_id IS DISTINCT FROM old.group_id))) EXECUTE FUNCTION refuse_removed_group();
-CREATE TRIGGER partners_payout_address BEFORE UPDATE OF payout_email, email ON public.partners FOR EACH ROW WHEN (((COALESCE(old.payout_email, old.email))::text IS DISTINCT FROM (COALESCE(new.payout_email, new.email))::text)) EXECUTE FUNCTION hold_changed_payout_address();
+CREATE TRIGGER partners_payout_address BEFORE UPDATE OF payout_email, email ON public.partners FOR EACH ROW WHEN ((COALESCE(old.payout_email, old.email) IS DISTINCT FROM COALESCE(new.payout_email, new.email))) EXECUTE FUNCTION hold_changed_payout_address();
 CREATE TRIGGER partners_postbacks AFTER UPDATE OF user_id ON public.partners FOR EACH ROW WHEN (((old.user_id IS NOT NULL) AND (new.user_id IS DISTINCT FROM old.user_id))) EXECUTE FUNCTION end_postbacks();
 
 create table payee_details (
@@ -7747,13 +7748,12 @@ CREATE OR REPLACE FUNCTION public.finish_archive(of_program_id bigint, of_import
  LANGUAGE plpgsql
 AS $function$
 begin
+  perform derive_from_archive(of_program_id, of_import_id);
   if exists (
-    select from customers c where c.program_id = of_program_id and c.imported_at is null
-      and least(c.signup_date, c.provisional_lead_at) < timestamptz '2020-01-01 00:00+00'
+    select from affiliate_lead_events e where e.program_id = of_program_id and e.lead_timestamp < timestamptz '2020-01-01 00:00+00'
   ) then
     perform refuse_archive('lead_too_old', null);
   end if;
-  perform derive_from_archive(of_program_id, of_import_id);
   update programs p set moved_in_at = now() where p.id = of_program_id;
   update imports i set state = 'applied', applied_at = now(), applied_count = i.row_count
   where i.program_id = of_program_id and i.id = of_import_id;
@@ -8807,6 +8807,13 @@ CREATE OR REPLACE FUNCTION public.is_listed_click(of_link_id bigint, country tex
  LANGUAGE sql
  IMMUTABLE
 RETURN (((links IS NULL) OR (of_link_id = ANY (links))) AND ((of_country IS NULL) OR (country = of_country)) AND ((from_time IS NULL) OR (at >= from_time)) AND ((until IS NULL) OR (at < until)) AND ((edge IS NULL) OR CASE WHEN rises THEN (ROW(at, of_id) > ROW(edge, edge_id)) ELSE (ROW(at, of_id) < ROW(edge, edge_id)) END))
+;
+
+CREATE OR REPLACE FUNCTION public.is_one_address(address text)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+RETURN ((length(address) <= 320) AND (address ~ '^[^\s,;<>"\\@]+@[^\s,;<>"\\@]+$'::text))
 ;
 
 CREATE OR REPLACE FUNCTION public.is_over(entry audit_log)
@@ -12451,7 +12458,7 @@ begin
     return null;
   end if;
   if greatest(new.commission_base_cents, new.refunded_cents) > new.amount_cents then
-    raise check_violation using message = "The commission base and the refunded amount are parts of a sale's amount.";
+    raise check_violation using message = 'The commission base and the refunded amount are parts of a sale''s amount.';
   end if;
   if (new.payment_status <> 'no_payment_required') <> (new.amount_cents > 0) then
     raise check_violation using message = 'A sale has an amount, unless no payment was required.';

@@ -626,7 +626,7 @@ test.each(['a@x.example,b@y.example', 'a@x.example\r\nBcc: b@y.example', '"a@x.e
   async (address) => {
     await expect(
       sql.query(`insert into partners (program_id, name, email) select min(id), 'Ann', $1 from programs`, [address]),
-    ).rejects.toThrow('mail_address')
+    ).rejects.toThrow('partners_email_check')
   },
 )
 

@@ -13,10 +13,10 @@ export interface Viewer {
   /** The session of the request. */
   sessionId: string
   /**
-   * Set if the person accepted a program's invitation. The name and the payout address are null until they enter them. There is a count
-   * of their unread notifications, up to 100. `closed` lists the programs that refuse clicks on the partner's links, because they paused the
-   * partner, or ended the partnership within thirty days. `language` is the person's choice, and `programLanguage` the language of the
-   * first program that has one. `brand` is the brand of the person's only program, or null if there are several.
+   * Set if the person accepted a program's invitation. The name and the payout address are null until they enter them. At most 100 unread
+   * notifications are counted. `closed` lists the programs that refuse clicks on the partner's links, because they paused the partner or
+   * ended the partnership in the last thirty days. `language` is the person's choice, and `programLanguage` the language of the first program
+   * that has one. `brand` is the brand of the person's only program, or null if there are several.
    */
   partner: {
     name: string | null

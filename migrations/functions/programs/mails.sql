@@ -74,7 +74,7 @@ declare
 begin
   perform pg_advisory_xact_lock(hashtextextended('claim_payee_mails', 0));
   for one in
-    select m.*, p.workspace_id, r.email::text as email, r.name::text as partner_name, p.language::text, n.kind, n.payload, p.name as program_name, b.sender_name, b.color,
+    select m.*, p.workspace_id, r.email, r.name::text as partner_name, p.language::text, n.kind, n.payload, p.name as program_name, b.sender_name, b.color,
       m.attempts < 10 and r.user_id is null and r.email is not null and r.closed_at is null and p.deleted_at is null and not is_blocked(p.id)
         and has_verified_owner(p.workspace_id) and not exists (select from refused_addresses a where a.email = lower(r.email)) as may_get
     from payee_mails m
