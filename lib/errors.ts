@@ -114,9 +114,10 @@ const transientState = /^(08|53|57P|58|40)/
 /**
  * Returns true if Postgres didn't refuse the statement itself. In that case, nothing was done or the outcome is unknown. Neon's proxy sends
  * an empty code if it couldn't reach Postgres or lost the connection. The check uses the name of the driver's error, so that functions
- * without a database don't bundle the driver.
+ * without a database don't bundle the driver. The failures of several steps are transient if all of them are.
  */
 export function isTransient(error: unknown): boolean {
+  if (error instanceof AggregateError) return error.errors.every((one: unknown) => isTransient(one))
   if (!(error instanceof Error) || error.name !== 'NeonDbError') return false
   const { code } = error as Error & { code?: string }
   return !code || transientState.test(code)
