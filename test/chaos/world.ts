@@ -194,6 +194,11 @@ export function openWorld(options: WorldOptions): World {
     return await realFetch(input, init)
   }
 
+  /** Whether an attempt only failed because of a fault. A scheduled function throws the errors of its steps together. */
+  const isPassing = (error: unknown): boolean =>
+    error instanceof Killed ||
+    service.isTransient(error) ||
+    (error instanceof AggregateError && error.errors.every(isPassing))
   const world: World = {
     service,
     pool,
@@ -214,7 +219,7 @@ export function openWorld(options: WorldOptions): World {
           return typeof answer === 'object' ? answer : answer === undefined ? { ok: true } : { value: answer }
         } catch (error) {
           if (error instanceof service.ApiError) return { error: error.code }
-          if (attempt_count > 60 || (!(error instanceof Killed) && !service.isTransient(error))) throw error
+          if (attempt_count > 60 || !isPassing(error)) throw error
           await new Promise((resolve) => setTimeout(resolve, Math.min(10 * attempt_count, 300)))
         }
       }
