@@ -210,6 +210,7 @@ test('the archive of a program in shadow mode fills a program in shadow mode, wh
   await enterShadowMode(db, program.programId)
   await program.refund((await program.soldBy(1, 2000)).id, 500)
   await program.lead('signup', await program.click(1))
+  while ((await countClicks(db, 1000)) + (await countFigures(db, 1000)) > 0);
   const moving = await exported(program.programId)
   const moved = await newProgram()
   expect(await importedInto(moved, moving)).toMatchObject({ state: 'applied', problem: null })

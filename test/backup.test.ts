@@ -39,7 +39,7 @@ async function contents({ sql }: Pick<typeof source, 'sql'>): Promise<Record<str
 test('a backup restored into an empty database has the same rows, passes the audit and accepts new rows', async () => {
   await createDemo(source.db, { AUTH_SECRET: 'test', EMAIL_HASH_KEY: 'test' })
   // Texts that break a careless dump.
-  await source.sql.query(`update referral_links set page_url = E'tab\\t newline\\n back\\\\slash \\\\. é \u2028'`)
+  await source.sql.query(`update partners set note = E'tab\\t newline\\n back\\\\slash \\\\. é \u2028'`)
   await checkSecrets(source.databaseUrl, givenSecrets, undefined)
   await backup(source.databaseUrl, file)
   const target = await createDatabase()
