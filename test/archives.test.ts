@@ -1,6 +1,6 @@
 import { strFromU8, strToU8, unzipSync, zipSync } from 'fflate'
 import { createHash } from 'node:crypto'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
 import { createDemo } from '../lib/local/demo.ts'
 import { approveDueCommissions } from '../lib/money/commissions.ts'
@@ -9,7 +9,14 @@ import { createPayoutRun, payPayoutRun } from '../lib/money/payout-runs.ts'
 import { returnPayout } from '../lib/money/payouts.ts'
 import { accepts, kindNames, kindOf, type KindName, referredBy, schemaOfKind } from '../lib/moving/archive-kinds.ts'
 import { createExport, type Manifest, writeArchive } from '../lib/moving/exports.ts'
-import { applyImport, createImport, importFiles, storeArchivePart } from '../lib/moving/imports.ts'
+import {
+  applyImport,
+  continueImports,
+  createImport,
+  importFiles,
+  listImports,
+  storeArchivePart,
+} from '../lib/moving/imports.ts'
 import { bytesOfFiles, readArchive, readManifest, wholeArchive } from '../lib/moving/read-archive.ts'
 import { readBrand, saveBrand, saveLogo } from '../lib/programs/brand.ts'
 import { changeJoinPage } from '../lib/programs/join-page.ts'
@@ -530,6 +537,11 @@ test.each<[what: string, hostile: () => Uint8Array, problem: string]>([
     'no valid payout_waits_until',
   ],
   [
+    'has a time before 1970',
+    () => forged('partners', first({ created_at: '0001-01-01T00:00:00+15:59' })),
+    'no valid created_at',
+  ],
+  [
     'has an old lead',
     () =>
       forged('customers', (rows) =>
@@ -632,4 +644,19 @@ test('an archive without a brand keeps the brand of the new program', async () =
   await saveBrand(db, to, { portal_name: 'Partners of Eve', sender_name: '', color: '' })
   expect((await importedInto(to, await exported(from))).state).toBe('applied')
   expect(await readBrand(db, to)).toMatchObject({ portal_name: 'Partners of Eve' })
+})
+
+test('an archive that the database refuses for an unknown reason fails after five attempts, and changes nothing', async () => {
+  const refusing = await newProgram()
+  await sql.query(`
+    create function refuse_planted() returns trigger language plpgsql as 'begin raise exception $$planted$$ using errcode = $$XX000$$; end';
+    create trigger planted before insert on partners for each row when (new.program_id = ${refusing}) execute function refuse_planted()`)
+  onTestFinished(async () => void (await sql.query('drop function refuse_planted() cascade')))
+  await expect(importedInto(refusing, archive)).rejects.toThrow('planted')
+  for (let run = 0; run < 5; run++) await expect(continueImports(db, env, 9)).rejects.toThrow('1 of 1 imports failed')
+  expect(await continueImports(db, env, 9)).toBe(0)
+  expect(await listImports(db, refusing, { limit: 1 })).toMatchObject([
+    { state: 'failed', problem: expect.stringContaining('nothing has changed') },
+  ])
+  expect((await sql.query('select from partners where program_id = $1', [refusing])).rows).toEqual([])
 })

@@ -734,16 +734,15 @@ const bases: Record<string, { schema: Record<string, unknown>; accepts: (value: 
   boolean: { schema: { type: 'boolean' }, accepts: (value) => typeof value === 'boolean' },
   time: {
     schema: { type: 'string', format: 'date-time' },
-    accepts: (value) => typeof value === 'string' && shapes.time.test(value) && !Number.isNaN(Date.parse(value)),
+    accepts: (value) => typeof value === 'string' && shapes.isMoment(value),
   },
   past: {
     schema: { type: 'string', format: 'date-time' },
-    accepts: (value) =>
-      typeof value === 'string' && shapes.time.test(value) && Date.parse(value) <= Date.now() + 60_000,
+    accepts: (value) => typeof value === 'string' && shapes.isMoment(value) && Date.parse(value) <= Date.now() + 60_000,
   },
   date: {
     schema: { type: 'string', format: 'date' },
-    accepts: (value) => typeof value === 'string' && /^\d{4}-\d\d-\d\d$/.test(value),
+    accepts: (value) => typeof value === 'string' && /^\d{4}-\d\d-\d\d$/.test(value) && Date.parse(value) >= 0,
   },
   bytes: {
     schema: { type: 'string', pattern: '^\\\\x([0-9a-f]{2})*$' },

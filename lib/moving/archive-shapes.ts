@@ -8,15 +8,15 @@ import { campaignNames } from '../tracking/campaign.ts'
  */
 
 /** A time of an archive, with an offset. */
-export const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?([+-]\d\d(:\d\d)?|Z)$/
+const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?([+-]\d\d(:\d\d)?|Z)$/
 
 /** The maximum length of the JSON of a field. The service accepts at most 64 KiB in a call. */
 const maxJson = 65_536
 
-const moment = z.string().check(
-  z.regex(time),
-  z.refine((text) => !Number.isNaN(Date.parse(text))),
-)
+/** Returns whether a text is a time since 1970. Calendar arithmetic and JavaScript dates aren't exact for every earlier year. */
+export const isMoment = (text: string) => time.test(text) && Date.parse(text) >= 0
+
+const moment = z.string().check(z.refine(isMoment))
 export const word = z.string().check(z.minLength(1), z.maxLength(64))
 const integer = z.int()
 const orNull = <Shape extends z.core.$ZodType>(shape: Shape) => z.nullable(shape)

@@ -45,10 +45,11 @@ const tooManyRows =
 const maxImports = { minute: 10, day: 200 }
 /** The maximum size of the archive parts of a workspace that wait for the rest of their archives. One archive can have this size. */
 const maxWaitingBytes = 800 * 1024 ** 2
-/** The number of failed runs of the schedule after which an import that can't be planned has failed. */
+/** The number of failed runs of the schedule after which an import that can't be planned, or an archive that can't be applied, has failed. */
 const maxFailures = 5
 const notPlannable =
   'The import could not be planned. Import its files in smaller parts. If that fails too, ask the operator of this service.'
+const notApplicable = 'The archive could not be imported, and nothing has changed. Ask the operator of this service.'
 /** How often, and how many seconds apart, an import tries to get its turn. After that, it waits for the schedule. */
 const turns = { most: 20, seconds: 1 }
 
@@ -299,6 +300,9 @@ async function readContext(db: Database, env: ImportEnv, programId: number, sour
   }
 }
 
+/** An import that is being read, or an archive, whose rows are applied in one transaction. */
+const hasNoEffectYet = sql<boolean>`(state = 'reading' or (state = 'applying' and source = 'archive'))`
+
 /** Records why an import can't be read, either temporarily or permanently. */
 async function noteProblem(
   db: Database,
@@ -313,7 +317,7 @@ async function noteProblem(
       .set({ state, problem: problem.slice(0, 1000), ...(state === 'failed' && { sealed_key: null, position: null }) })
       .where('program_id', '=', programId)
       .where('id', '=', importId)
-      .where('state', '=', 'reading'),
+      .where(hasNoEffectYet),
   )
 }
 
@@ -454,7 +458,7 @@ export async function continueImports(db: Database, env: ImportEnv, seconds: num
   return waiting.length
 }
 
-/** Counts a failed attempt to plan an import. After the last one, the import has failed. */
+/** Counts a failed attempt to plan an import, or to apply an archive. After the last one, the import has failed. */
 async function countFailure(db: Database, { programId, importId }: { programId: number; importId: number }) {
   const [counted] = await db.query(
     kysely
@@ -462,10 +466,12 @@ async function countFailure(db: Database, { programId, importId }: { programId: 
       .set({ failures: (eb) => eb('failures', '+', 1) })
       .where('program_id', '=', programId)
       .where('id', '=', importId)
-      .where('state', '=', 'reading')
-      .returning('failures'),
+      .where(hasNoEffectYet)
+      .returning(['failures', 'source']),
   )
-  if (counted && counted.failures >= maxFailures) await noteProblem(db, programId, importId, 'failed', notPlannable)
+  if (!counted || counted.failures < maxFailures) return
+  const problem = counted.source === 'archive' ? notApplicable : notPlannable
+  await noteProblem(db, programId, importId, 'failed', problem)
 }
 
 /**
