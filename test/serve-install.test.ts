@@ -166,6 +166,7 @@ case "$1 \${2:-}" in
   'enable --now') start $3 ;;
   restart*) stop $2; start $2 ;;
   start*) start $2 ;;
+  'stop svc.socket') stop $3 ;;
   stop*) stop $2 ;;
 esac`,
 })
@@ -194,11 +195,9 @@ test('the pasted steps of the page install, back up, upgrade, roll back and rest
   expect(atInstall).toContainEqual(expect.stringMatching(/-service\.js$/))
   const file = path.join(folder, 'svc.env')
   expect(statSync(file).mode & 0o777).toBe(0o600)
-  // The settings that the page requires.
-  const filled = readFileSync(file, 'utf8')
-    .replace('PORT=8787', `PORT=${port}`)
-    .replace('MAIL_API_KEY=', 'MAIL_API_KEY=key')
-  writeFileSync(file, filled)
+  // The settings that the page requires, and a port in place of svc.socket.
+  const filled = readFileSync(file, 'utf8').replace('MAIL_API_KEY=', 'MAIL_API_KEY=key')
+  writeFileSync(file, `${filled}PORT=${port}\n`)
   places['127.0.0.1:8787'] = `127.0.0.1:${port}`
   expect(await step('start')).toContain('{"ok":true}')
   const url = () => readFileSync(path.join(data, 'database-url'), 'utf8')

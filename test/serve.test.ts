@@ -25,7 +25,7 @@ import { mmdb } from './support/mmdb.ts'
 import { password, signUpInBrowser } from './support/people.ts'
 import { startReceiver } from './support/receiver.ts'
 import { startMailApi, startServe, settingsOf } from './support/serve.ts'
-import { givenSecrets, type Served } from './support/serve-process.ts'
+import { givenSecrets, openSocket, type Served } from './support/serve-process.ts'
 import { bareEnvironment } from './support/spawned.ts'
 import { createDatabase } from './support/stack.ts'
 import { startTlsProxy } from './support/tls-proxy.ts'
@@ -76,8 +76,10 @@ describe('with its own database', async () => {
   const proxy = await startTlsProxy({ host, port, visitor: '203.0.113.9', page: () => shopPage })
   const browser = await launchBrowser(proxy.browserArg)
   const started: Served[] = []
+  const socket = openSocket(port)
+  afterAll(() => socket.close())
   const start = async () => {
-    const served = await startServe(environment, ['--embedded', '--data', dataFolder])
+    const served = await startServe(environment, ['--embedded', '--data', dataFolder], process.cwd(), socket)
     started.push(served)
     return served
   }
@@ -183,7 +185,10 @@ describe('with its own database', async () => {
 
     // The next leader finishes the remaining work, because the commission's hold period is over.
     expect(await served.end('SIGTERM')).toBe(0)
+    // A call that arrives in between waits in systemd's socket.
+    const waiting = post(origin, '/api/v1/track/click', { affiliate_url: 'https://shop.example.com/?aff=bob' })
     const again = await start()
+    expect(await waiting).toMatchObject({ status: 200, body: { success: true } })
     await vi.waitFor(async () => {
       const { rows } = await withDatabase((sql) => sql.query('select balance_cents from balances'))
       expect(rows).toEqual([{ balance_cents: '2000' }])
@@ -201,7 +206,7 @@ describe('with its own database', async () => {
       headers: { authorization: `Bearer ${token}` },
     })
     expect(await read.json()).toMatchObject({
-      metrics: { totalClicks: 3, totalLeads: 1, totalSales: 1, totalRefunds: 100 },
+      metrics: { totalClicks: 4, totalLeads: 1, totalSales: 1, totalRefunds: 100 },
     })
     const health = await fetch(`${origin}/healthz`, {
       headers: { authorization: `Bearer ${secrets().METRICS_TOKEN}` },

@@ -1,5 +1,11 @@
 import { once } from 'node:events'
-import { createServer, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http'
 import { type AddressInfo, type BlockList, Server as NetServer } from 'node:net'
 import { setImmediate as polled } from 'node:timers/promises'
 import { getRequestListener } from '@hono/node-server'
@@ -33,22 +39,35 @@ export interface RunningServer {
 const stopWithinMilliseconds = 25_000
 const backgroundWithinMilliseconds = 10_000
 
-/**
- * Serves the functions over HTTP/1.1. A proxy terminates TLS. A visitor's address and place come from the connection or a trusted proxy,
- * never from the visitor.
- */
-export async function startServer(options: {
-  service: Pick<Service, 'answer' | 'isProgramHost'>
-  budget: VisitorBudget
-  baseUrl: string
+/** The address to listen on. `socket` is an inherited listening socket, which keeps new connections while the service restarts. */
+export interface Listening {
   host: string
   port: number
-  trusted: BlockList
-  placeOf: (address: string) => Place
-  /** Returns whether the operator blocks this address. */
-  isBlocked: (address: string) => boolean
-}): Promise<RunningServer> {
-  const { service, budget, baseUrl, trusted, placeOf, isBlocked } = options
+  socket?: number | undefined
+}
+
+/** Starts to listen. The server emits `listening` or `error`. */
+export function listen(server: Server, { host, port, socket }: Listening): void {
+  server.listen({ ...(socket === undefined ? { host, port } : { fd: socket }), backlog: mostConnections })
+}
+
+/**
+ * Serves the functions over HTTP/1.1. A proxy terminates TLS. A visitor's address and place come from the connection or a trusted proxy,
+ * never from the visitor. A given server may already listen, and is taken over.
+ */
+export async function startServer(
+  options: Listening & {
+    server?: Server
+    service: Pick<Service, 'answer' | 'isProgramHost'>
+    budget: VisitorBudget
+    baseUrl: string
+    trusted: BlockList
+    placeOf: (address: string) => Place
+    /** Returns whether the operator blocks this address. */
+    isBlocked: (address: string) => boolean
+  },
+): Promise<RunningServer> {
+  const { service, budget, baseUrl, trusted, placeOf, isBlocked, server = createServer() } = options
   const background = new Set<Promise<unknown>>()
   const context: Context = {
     waitUntil(work) {
@@ -65,7 +84,8 @@ export async function startServer(options: {
   let connections = 0
   const open = new Set<IncomingMessage>()
 
-  const server = createServer((incoming, outgoing) => {
+  server.removeAllListeners('request')
+  server.on('request', (incoming: IncomingMessage, outgoing: ServerResponse) => {
     open.add(incoming)
     requests++
     incoming.on('error', () => {})
@@ -107,11 +127,13 @@ export async function startServer(options: {
   server.keepAliveTimeout = 150_000
   server.requestTimeout = 60_000
   server.maxConnections = mostConnections
-  server.listen(options.port, options.host)
-  try {
-    await once(server, 'listening')
-  } catch (error) {
-    throw new OperatorError(whyNotListening(options, error))
+  if (!server.listening) {
+    listen(server, options)
+    try {
+      await once(server, 'listening')
+    } catch (error) {
+      throw new OperatorError(whyNotListening(options, error))
+    }
   }
   // oxlint-disable-next-line no-unsafe-type-assertion -- it listens on a port
   const { port } = server.address() as AddressInfo
@@ -143,7 +165,7 @@ export async function startServer(options: {
 }
 
 /** Returns the problem with the address and its remedy. */
-function whyNotListening({ host, port }: { host: string; port: number }, error: unknown): string {
+function whyNotListening({ host, port }: Listening, error: unknown): string {
   const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
   const advices: Record<string, string> = {
     EADDRINUSE: `Port ${port} of ${host} is in use by another process. Stop it, or set PORT to another port and change the proxy.`,

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { chmodSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
+import { createServer, type Server } from 'node:http'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
 import { explain, runCommand } from '../commands/command.ts'
@@ -20,7 +20,7 @@ import { openRateLimits, type RateLimits } from './rate-limits.ts'
 import { type Schedules, startSchedules } from './schedules.ts'
 import { checkSecrets } from '../commands/secrets.ts'
 import { currentVersion } from '../commands/version.ts'
-import { logFailure, startServer } from './server.ts'
+import { listen, logFailure, startServer } from './server.ts'
 import { readSettings, type Settings } from './settings.ts'
 import { shareClicks } from './shared-clicks.ts'
 import { openTelemetry } from './telemetry.ts'
@@ -74,8 +74,9 @@ async function serve(read: ReadFunction): Promise<void> {
 async function start(settings: Settings, read: ReadFunction): Promise<void> {
   const placeOf = settings.geoFile === undefined ? () => ({}) : openGeoFile(settings.geoFile)
   const databaseUrl = settings.databaseUrl ?? (await startOwnPostgres(settings))
+  const front = createServer()
   if (settings.migrates)
-    console.log(JSON.stringify({ applied: await answeringMeanwhile(settings, () => migrate(databaseUrl)) }))
+    console.log(JSON.stringify({ applied: await answeringMeanwhile(front, settings, () => migrate(databaseUrl)) }))
   else await requireSchema(databaseUrl)
   await checkSecrets(databaseUrl, settings.environment, settings.replacedSecrets)
   const telemetry = await openTelemetry()
@@ -118,11 +119,13 @@ async function start(settings: Settings, read: ReadFunction): Promise<void> {
   const blocked = watchBlockedNetworks(db)
   running.push({ name: 'the blocked networks', stop: () => blocked.stop() })
   const server = await startServer({
+    server: front,
     service: { ...service, answer: afterFirstProgram(db, service) },
     budget,
     baseUrl: settings.environment['BASE_URL'] ?? '',
     host: settings.host,
     port: settings.port,
+    socket: settings.socket,
     trusted: settings.trusted,
     placeOf,
     isBlocked: (address) => blocked.has(address),
@@ -139,8 +142,12 @@ async function start(settings: Settings, read: ReadFunction): Promise<void> {
 /** During a short migration, callers wait at the proxy. During a longer one, they get a 503 and retry. */
 const silentMilliseconds = 5000
 
-async function answeringMeanwhile<Result>({ host, port }: Settings, work: () => Promise<Result>): Promise<Result> {
-  const server = createServer((incoming, outgoing) => {
+async function answeringMeanwhile<Result>(
+  server: Server,
+  settings: Settings,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  server.on('request', (incoming, outgoing) => {
     incoming.resume()
     const error = { code: 'unavailable', message: 'The service is being upgraded. Try again in a minute.' }
     outgoing.writeHead(503, { 'retry-after': '10', 'content-type': 'application/json', connection: 'close' })
@@ -148,13 +155,11 @@ async function answeringMeanwhile<Result>({ host, port }: Settings, work: () => 
   })
   // If the port is taken, the service reports that when it starts to listen.
   server.on('error', () => {})
-  const timer = setTimeout(() => server.listen(port, host), silentMilliseconds)
+  const timer = setTimeout(() => listen(server, settings), silentMilliseconds)
   try {
     return await work()
   } finally {
     clearTimeout(timer)
-    server.closeAllConnections()
-    if (server.listening) await new Promise((resolve) => server.close(resolve))
   }
 }
 

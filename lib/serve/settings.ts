@@ -18,6 +18,8 @@ export interface Settings {
   migrates: boolean
   host: string
   port: number
+  /** The listening socket that systemd has opened, if any. It replaces the host and the port. */
+  socket: number | undefined
   /** Proxies that may set X-Forwarded-For. */
   trusted: BlockList
   geoFile: string | undefined
@@ -160,6 +162,8 @@ export function readSettings(
     migrates: options.migrates,
     host,
     port,
+    // sd_listen_fds(3): the first inherited socket is file descriptor 3.
+    socket: value('LISTEN_PID') === String(process.pid) && value('LISTEN_FDS') === '1' ? 3 : undefined,
     trusted,
     geoFile,
     backupFolder,

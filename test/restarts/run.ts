@@ -10,12 +10,12 @@ import { Database } from '../../lib/database.ts'
 import { createSandbox } from '../../lib/local/sandbox.ts'
 import { freePort } from '../../lib/serve/embedded-postgres.ts'
 import { lossesOf, startCallers } from '../chaos/serve.ts'
-import { givenSecrets, spawnServe } from '../support/serve-process.ts'
+import { givenSecrets, openSocket, spawnServe } from '../support/serve-process.ts'
 import { bareEnvironment } from '../support/spawned.ts'
 
 /**
  * `npm run restarts -- --restarts 5`: restarts `npm run serve -- --embedded` behind a real Caddy with the Caddyfile of lib/serve/, as
- * `systemctl restart svc` does, while 24 callers use it. Prints the acknowledged and the refused calls. Requires the program `caddy`. The
+ * `systemctl restart svc` does with `svc.socket`, while 24 callers use it. Prints the acknowledged and the refused calls. Requires the program `caddy`. The
  * exit code is 1 if a call was refused or lost.
  */
 const { values } = readOptions(
@@ -47,7 +47,8 @@ const environment = {
   MAIL_API_KEY: 'none',
   MAIL_FROM: 'Partners <partners@example.com>',
 }
-const start = async () => await spawnServe(environment, ['--embedded', '--data', data])
+const socket = openSocket(port)
+const start = async () => await spawnServe(environment, ['--embedded', '--data', data], process.cwd(), socket)
 const databaseUrl = () => readFileSync(path.join(data, 'database-url'), 'utf8')
 
 let served = await start()
@@ -84,5 +85,6 @@ try {
 } finally {
   await served.end('SIGKILL')
   caddy.kill('SIGKILL')
+  socket.close()
   rmSync(folder, { recursive: true, force: true })
 }

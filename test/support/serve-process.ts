@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import net from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 export interface Served {
@@ -23,17 +24,37 @@ export const givenSecrets: Record<string, string> = Object.fromEntries(
 
 const startsWithinMilliseconds = 300_000
 
-/** Starts `npm run serve` with only this environment, and resolves when it answers. The caller must end it. */
+export interface Socket {
+  fd: number
+  close(): void
+}
+
+/** Opens a socket as systemd does for `svc.socket`: this process never accepts a connection, and keeps the socket while the service restarts. */
+export function openSocket(port: number): Socket {
+  // Node's own servers accept connections at once. This function, which its cluster module uses, only binds a socket.
+  const bind = Reflect.get(net, '_createServerHandle') as (host: string, port: number, family: 4) => Socket
+  return bind('127.0.0.1', port, 4)
+}
+
+/**
+ * Starts `npm run serve` with only this environment, and resolves when it answers. The caller must end it. `socket` is a listening socket
+ * that the service inherits.
+ */
 export async function spawnServe(
   environment: Record<string, string>,
   args: string[] = [],
   cwd: string = process.cwd(),
+  socket?: Socket,
 ): Promise<Served> {
-  const child = spawn(process.execPath, ['lib/serve/serve.ts', ...args], { cwd, env: environment })
+  const child = spawn('sh', ['-c', 'LISTEN_PID=$$ exec "$0" "$@"', process.execPath, 'lib/serve/serve.ts', ...args], {
+    cwd,
+    env: { ...environment, ...(socket && { LISTEN_FDS: '1' }) },
+    stdio: ['ignore', 'pipe', 'pipe', ...(socket ? [socket.fd] : [])],
+  })
   let output = ''
   let errors = ''
-  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
-  child.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()))
+  child.stdout?.on('data', (chunk: Buffer) => (output += chunk.toString()))
+  child.stderr?.on('data', (chunk: Buffer) => (errors += chunk.toString()))
   const ended = once(child, 'exit')
   const deadline = Date.now() + startsWithinMilliseconds
   while (!output.includes('"serving"')) {

@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 import { afterAll } from 'vitest'
-import { type Served, spawnServe } from './serve-process.ts'
+import { type Served, type Socket, spawnServe } from './serve-process.ts'
 import { bareEnvironment } from './spawned.ts'
 
 export interface Mail {
@@ -66,8 +66,9 @@ export async function startServe(
   environment: Record<string, string>,
   args: string[] = [],
   cwd: string = process.cwd(),
+  socket?: Socket,
 ): Promise<Served> {
-  const served = await spawnServe({ ...bareEnvironment, ...environment }, args, cwd)
+  const served = await spawnServe({ ...bareEnvironment, ...environment }, args, cwd, socket)
   afterAll(() => {
     const { exitCode, signalCode } = served.process
     if (exitCode === null && signalCode === null) served.process.kill('SIGKILL')
