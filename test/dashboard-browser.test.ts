@@ -110,7 +110,7 @@ test(
     await page.getByRole('link', { name: 'Skip', exact: true }).click()
     await page.getByRole('button', { name: 'Show the command with a new key' }).click()
 
-    await page.getByRole('heading', { name: 'Engine is ready' }).waitFor()
+    await page.getByRole('heading', { name: 'Set up Engine' }).waitFor()
     await page.getByRole('button', { name: 'Copy set-up command' }).click()
     await page.getByRole('button', { name: 'Copy set-up command' }).getByText('Copied').waitFor()
     const command = await page.evaluate(() => navigator.clipboard.readText())

@@ -133,7 +133,7 @@ describe('with its own database', async () => {
     await page.getByRole('link', { name: 'Skip', exact: true }).click()
     await page.getByRole('link', { name: 'Skip', exact: true }).click()
     await page.getByRole('button', { name: 'Show the command with a new key' }).click()
-    await page.getByRole('heading', { name: 'Shop is ready' }).waitFor()
+    await page.getByRole('heading', { name: 'Set up Shop' }).waitFor()
     const [key = ''] = /svc_live_\w+/.exec(await page.content()) ?? []
     const programId = Number(/\/programs\/(\d+)/.exec(await page.content())?.[1])
     expect([key.length > 20, programId > 0]).toEqual([true, true])

@@ -64,7 +64,7 @@ async function renderCheck(c: ProgramContext, createdKey?: string) {
       // Browsers without scripts reload the page as often as the rate limit allows. A page with a key isn't reloaded, because the key would
       // disappear.
       refreshSeconds={!isDone && createdKey === undefined ? 5 : undefined}
-      heading={createdKey ? `${program.name} is ready` : `Set up ${program.name}`}
+      heading={isDone && !since ? `${program.name} is ready` : `Set up ${program.name}`}
       lead={
         since
           ? 'Events since you started over.'
