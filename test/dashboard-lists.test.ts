@@ -446,8 +446,18 @@ test('a bulk action covers all rows that match but none that arrives meanwhile, 
   )
   for (const job of [approval, rejection]) await finish(`${job}/undo`)
   expect((await read(approval))[1]).toContain(
-    '53 of 55 applications are as they were before. 2 have changed since then',
+    '53 of 55 applications are as they were before. Not undone, because these partners existed before, have been used since then, or have applied again: 2.',
   )
+  // Somebody left the page while the job was being undone.
+  const isUndone = async (value: string) =>
+    await stack.sql.query(
+      `update bulk_job_rows set is_undone = ${value} where program_id = $1 and job_id = $2
+      and row_id = (select max(row_id) from bulk_job_rows where job_id = $2)`,
+      [many.programId, /\d+$/.exec(rejection)?.[0]],
+    )
+  await isUndone('null')
+  expect((await read(rejection))[1]).toMatch(/The undo stopped early, with 1 left\..*Finish undo/s)
+  await isUndone('true')
   expect(await states()).toBe('Ada approved 2, Ada waiting 54, Bob waiting 5')
   expect(await partnersOf('r.name::text')).toBe('Ada 1 Ada 55')
   expect((await send(`${approval}/undo`)).status).toBe(303)

@@ -143,13 +143,16 @@ const titleOf = ({ kind, row_count: count }: Pick<BulkJob, 'kind' | 'row_count'>
 }
 
 function stateOf({ kind, rows, row_count: count, finished_at: finishedAt, undone_at: undoneAt }: BulkJob): string {
-  const { done, list } = bulkActions[kind]
+  const { done, list, whyKept } = bulkActions[kind]
   if (undoneAt) {
-    const kept =
-      rows.kept === 0
-        ? ''
-        : ` ${formatNumber(rows.kept)} have changed since then or are in use, so they were not undone.`
-    return `${formatNumber(rows.undone)} of ${formatNumber(rows.changed)} ${list.rows} are as they were before.${kept}`
+    const left = rows.changed - rows.undone - rows.kept
+    return [
+      `${formatNumber(rows.undone)} of ${formatNumber(rows.changed)} ${list.rows} are as they were before.`,
+      rows.kept > 0 && `Not undone, because ${whyKept}: ${formatNumber(rows.kept)}.`,
+      left > 0 && `The undo stopped early, with ${formatNumber(left)} left.`,
+    ]
+      .filter(Boolean)
+      .join(' ')
   }
   const changed = `${formatNumber(rows.changed)} of ${formatNumber(count)} ${list.rows} are ${done}.`
   return finishedAt ? changed : `${changed} Not finished.`
@@ -166,7 +169,7 @@ function Undo({ c, job }: { c: ProgramContext; job: BulkJob }) {
       class="compact"
       label={`Undo: ${titleOf(job)}`}
       confirm={`Undo this for ${formatNumber(job.rows.changed)} ${bulkActions[job.kind].list.rows}?`}
-      text="Undo"
+      text={job.undone_at ? 'Finish undo' : 'Undo'}
     />
   )
 }

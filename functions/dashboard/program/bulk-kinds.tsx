@@ -44,6 +44,8 @@ interface Kind {
   verb: string
   /** The state of the rows after the action, such as `approved`. */
   done: string
+  /** The reason why an undo leaves some rows as they are. */
+  whyKept: string
   /** Describes the effect. */
   text: Child
   /** Rows per request. */
@@ -117,6 +119,7 @@ export const bulkActions: Record<BulkKind, Kind> = {
     list: applications,
     verb: 'Approve',
     done: 'approved',
+    whyKept: 'these partners existed before, have been used since then, or have applied again',
     text: 'Everybody who is waiting becomes a partner and gets an e-mail about their links.',
     // The service mails every applicant.
     partSize: 50,
@@ -128,6 +131,7 @@ export const bulkActions: Record<BulkKind, Kind> = {
     list: applications,
     verb: 'Reject',
     done: 'rejected',
+    whyKept: 'somebody has decided on them since then, or the person has applied again',
     text: "This rejects everybody who is waiting. They don't get an e-mail, and can apply again after 30 days.",
     partSize: 500,
     fields: () => <Field name="note" label="Note" hint="Only your workspace sees it." maxlength={1000} />,
@@ -138,6 +142,7 @@ export const bulkActions: Record<BulkKind, Kind> = {
     list: partners,
     verb: 'Deactivate',
     done: 'deactivated',
+    whyKept: 'these partners were activated again or have left',
     text: 'From then on, clicks on their links are refused. They keep their earnings, and you can activate them again.',
     partSize: 500,
     filters: { status: 'active' },
@@ -147,6 +152,7 @@ export const bulkActions: Record<BulkKind, Kind> = {
     list: partners,
     verb: 'Move',
     done: 'moved',
+    whyKept: 'these partners were moved again, or their group was removed',
     text: 'From now on, they earn under the rules of the group.',
     partSize: 500,
     fields: (c) => <GroupField c={c} name="to" label="Move to group" />,
@@ -157,6 +163,7 @@ export const bulkActions: Record<BulkKind, Kind> = {
     list: partners,
     verb: 'Change the rate of',
     done: 'changed',
+    whyKept: 'the rate of these partners was changed again',
     text: 'Their future sales earn this rate, through a custom rule for each partner. Their fixed amounts, caps and months stay the same.',
     partSize: 100,
     fields: () => <Field name="rate" label="Commission rate (%)" inputmode="decimal" required />,
@@ -171,6 +178,7 @@ export const bulkActions: Record<BulkKind, Kind> = {
     list: partners,
     verb: 'Invite',
     done: 'invited or waiting for their invitation',
+    whyKept: 'these invitations were already sent',
     text: "Everybody without an account gets an e-mail to see their links and earnings. Partners who have an open invitation don't get another one.",
     partSize: 500,
     filters: { uninvited: 'yes' },
@@ -191,6 +199,7 @@ export const bulkActions: Record<BulkKind, Kind> = {
     list: partners,
     verb: 'Send a message to',
     done: 'notified',
+    whyKept: "messages can't be taken back",
     text: "Everybody with an account reads it under Notifications and gets it by e-mail, unless they disabled that. You can't take it back.",
     partSize: 500,
     isFinal: true,
