@@ -548,7 +548,7 @@ test('the line below each list of money has the number and the sum of all its ro
   ])
 })
 
-test('a trend above 999% is shown as a factor', async () => {
+test('a trend above 999% is shown as a factor, and a trend without a whole previous period as a dash', async () => {
   const grown = await createSandbox(db, env, { currency: 'usd' })
   await sql.query("update programs set created_at = now() - interval '30 days' where id = $1", [grown.programId])
   await sql.query(
@@ -563,6 +563,11 @@ test('a trend above 999% is shown as a factor', async () => {
   )
   const page = await get(`/programs/${grown.programId}?period=7d`, grown)
   expect(page).toMatch(/<dt>Clicks<\/dt><dd class="value">15<\/dd><dd class="trend">(?:(?!<\/dd>).)*×15</)
+
+  // The previous week began before the program.
+  await sql.query("update programs set created_at = now() - interval '10 days' where id = $1", [grown.programId])
+  const young = await get(`/programs/${grown.programId}?period=7d`, grown)
+  expect(young).toMatch(/too new to compare[\s\S]*<dt>Clicks<\/dt><dd class="value">15<\/dd>(?:(?!<\/dd>).)*>—</)
 })
 
 /** `ofBilling` says whether the `billing` role can act on the item and therefore sees it. */

@@ -86,6 +86,8 @@ export interface Overview {
   /** The number of days in the range, and whether the previous period is compared. */
   days: number
   isCompared: boolean
+  /** Whether the previous period began before the program, so it isn't compared. */
+  lacksBaseline: boolean
   /**
    * If filters match too many events, this is the time from which events were read. It applies to the breakdowns and, with two filters, to
    * all figures.
@@ -199,7 +201,8 @@ export function asOverview(
   const read = Date.parse(groups.find(({ breakdown }) => breakdown === 'read_from')?.value ?? '')
   const readFrom = read > from ? read : undefined
   const seriesFrom = series.find((row) => row.n === null)?.read_from?.getTime()
-  const isCompared = isAsked && (seriesFrom === undefined || seriesFrom < from)
+  const lacksBaseline = isAsked && from - days * dayMs < startOfDay(program.createdAt.getTime())
+  const isCompared = isAsked && !lacksBaseline && (seriesFrom === undefined || seriesFrom < from)
   const isFiltered = Object.keys(query.filters).length > 0
   const lacksClicks = isFiltered && clicksKept && from < clicksKept.getTime() && program.createdAt < clicksKept
   const interval = intervalOf(query, days)
@@ -253,6 +256,7 @@ export function asOverview(
     intervals: intervalNames.filter((name) => days <= chartIntervals[name]),
     days,
     isCompared,
+    lacksBaseline,
     readFrom: readFrom === undefined ? undefined : new Date(readFrom),
     clicksSince: lacksClicks ? clicksKept : undefined,
     points: shown.map(({ point }) => point),

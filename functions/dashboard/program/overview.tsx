@@ -112,6 +112,7 @@ function Range({ program, request, performance: { meta }, overview, parameters }
           <>
             {formatDate(meta.dateFrom)} to {formatDate(meta.dateTo)} (UTC)
             {overview.isCompared && `, compared with the previous ${daysText(overview.days)}`}
+            {overview.lacksBaseline && '. The program is too new to compare this with the previous period.'}
           </>
         }
       >
@@ -238,11 +239,13 @@ function Tiles(props: PageProps) {
   )
 }
 
+const noBaseline = { trend: trendOf(0, 0), hasBaseline: false }
 const beside = (trend: Trend, was: number) => ({ trend, hasBaseline: was !== 0 || trend.trendDirection !== 'up' })
 
 function tilesOf({ overview, performance: { metrics }, partnersBefore, request }: PageProps): Tile[] {
-  const { total, before, isCompared } = overview
+  const { total, before, isCompared, lacksBaseline } = overview
   const { currency } = request.query
+  const withoutComparison = lacksBaseline ? noBaseline : undefined
   const others = Object.values(metrics.otherCurrencies)
   // Filtered figures don't count sales by currency, so they have an average only if all sales have one currency.
   const salesInCurrency = isFiltered(request)
@@ -253,7 +256,7 @@ function tilesOf({ overview, performance: { metrics }, partnersBefore, request }
   const average = (count: number) =>
     count === 0 ? '—' : formatAmount(averageOf(total.revenue_cents, count, currency), currency)
   const trend = (name: keyof Figures) =>
-    isCompared ? beside(trendOf(total[name], before[name]), before[name]) : undefined
+    isCompared ? beside(trendOf(total[name], before[name]), before[name]) : withoutComparison
   const counted = (label: string, name: 'clicks' | 'leads' | 'sales' | 'conversions') => ({
     label,
     value: formatNumber(total[name]),
@@ -283,7 +286,7 @@ function tilesOf({ overview, performance: { metrics }, partnersBefore, request }
           {
             label: 'New partners',
             value: formatNumber(metrics.totalPartners),
-            beside: isCompared ? beside(metrics.partnersTrend, partnersBefore) : undefined,
+            beside: isCompared ? beside(metrics.partnersTrend, partnersBefore) : withoutComparison,
           },
         ]),
   ]
