@@ -11308,7 +11308,7 @@ CREATE OR REPLACE FUNCTION public.program_began(of_program_id bigint, created_at
  RETURNS timestamp with time zone
  LANGUAGE sql
  STABLE
-RETURN LEAST(created_at, (SELECT day_start(min(t.starts)) AS day_start FROM grouped_totals t WHERE ((t.program_id = program_began.of_program_id) AND (t.grouping_name = 'all'::grouping_name) AND (t.span = 'month'::total_span))))
+RETURN LEAST(created_at, (SELECT day_start(min(t.starts)) AS day_start FROM grouped_totals t WHERE ((t.program_id = program_began.of_program_id) AND (t.grouping_name = 'all'::grouping_name) AND (t.span = 'day'::total_span))))
 ;
 
 CREATE OR REPLACE FUNCTION public.program_numbers(of_program_id bigint, OUT days_to_payout integer, OUT reversed_bp integer)
@@ -11732,7 +11732,7 @@ declare
   end_hour timestamptz;
 begin
   if current_from is null then
-    select p.created_at into created from programs p where p.id = of_program_id;
+    select program_began(p.id, p.created_at) into created from programs p where p.id = of_program_id;
     current_from := date_trunc('day', created, 'UTC');
     previous_from := current_from;
     until := greatest(created, at) + interval '1 millisecond';

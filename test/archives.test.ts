@@ -18,6 +18,7 @@ import {
   storeArchivePart,
 } from '../lib/moving/imports.ts'
 import { bytesOfFiles, readArchive, readManifest, wholeArchive } from '../lib/moving/read-archive.ts'
+import { readOverview } from '../lib/programs/overview.ts'
 import { readBrand, saveBrand, saveLogo } from '../lib/programs/brand.ts'
 import { changeJoinPage } from '../lib/programs/join-page.ts'
 import { maxLogoBytes, readLogo } from '../lib/programs/logo-image.ts'
@@ -186,8 +187,10 @@ test('an archive restores every row in an empty program of another workspace, an
   expect(await importedInto(target, archive)).toMatchObject({ state: 'applied', problem: null })
   expect(normalized(await exported(target))).toEqual(normalized(archive))
   expect(await findDifferences(sql)).toEqual([])
+  expect(await figuresOf(target)).toEqual(await figuresOf(programId))
   while ((await countClicks(db, 1000)) + (await countFigures(db, 1000)) > 0);
   expect(await findDifferences(sql)).toEqual([])
+  expect(await figuresOf(target)).toEqual(await figuresOf(programId))
   const totals = `select grouping_name, span, starts, currency, sum(clicks) as clicks, sum(leads) as leads, sum(conversions) as conversions,
       sum(sales) as sales, sum(revenue_cents) as revenue, sum(commission_cents) as commission, sum(refunded_cents) as refunded
     from grouped_totals where program_id = $1 group by 1, 2, 3, 4 order by 1, 2, 3, 4`
@@ -206,6 +209,21 @@ test('an archive restores every row in an empty program of another workspace, an
     'select (select count(*) from outbox where program_id = $1) as outbox, (select count(*) from webhook_messages where program_id = $1) as webhooks'
   expect((await sql.query(silent, [target])).rows).toEqual([{ outbox: '0', webhooks: '0' }])
 })
+
+/** Returns the figures of a program's overview for all time, except its number of new partners. */
+async function figuresOf(id: number) {
+  const { rows } = await sql.query(
+    'select id::int, currency, program_began(id, created_at) as "createdAt" from programs where id = $1',
+    [id],
+  )
+  const { performance, overview } = await readOverview(db, rows[0], {
+    period: 'all',
+    currency: rows[0].currency,
+    filters: {},
+  })
+  const { totalPartners: _, partnersTrend: _trend, ...metrics } = performance.metrics
+  return { metrics, total: overview.total }
+}
 
 test('the archive of a program in shadow mode fills a program in shadow mode, whose commissions stay uncredited', async () => {
   const program = await createLedgerProgram(sql, db, { holdDays: 0, leadCommissionCents: 100 })

@@ -6,7 +6,7 @@ import { type Action, may, type Role } from './roles.ts'
 import { readSessionToken, type SessionEnv } from './sessions.ts'
 
 /**
- * The signed-in person and their roles on a program. `program` is undefined if no program has the id. Its `createdAt` is the month of its
+ * The signed-in person and their roles on a program. `program` is undefined if no program has the id. Its `createdAt` is the day of its
  * first event, if an archive brought its history.
  */
 export interface Access {

@@ -48,7 +48,7 @@ export interface ViewerProgram {
   domain: string
   currency: string
   workspaceId: string
-  /** ISO 8601. The month of its first event, if an archive brought its history. */
+  /** ISO 8601. The day of its first event, if an archive brought its history. */
   createdAt: string
   roles: Role[]
   /** Whether the program computes commissions but credits none of them. */

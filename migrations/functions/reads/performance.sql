@@ -4,11 +4,11 @@
 -- click is in a row or in a counter, even while a count runs. Postgres doesn't inline a function with a setting, and therefore opens only
 -- the months that the function reads.
 
--- The start of the figures for all time: when the program was created, or the month of its first event if an archive brought its history.
+-- The start of the figures for all time: when the program was created, or the day of its first event if an archive brought its history.
 create or replace function program_began(of_program_id bigint, created_at timestamptz) returns timestamptz language sql stable
 return least(created_at, (
   select day_start(min(t.starts)) from grouped_totals t
-  where t.program_id = of_program_id and t.grouping_name = 'all' and t.span = 'month'
+  where t.program_id = of_program_id and t.grouping_name = 'all' and t.span = 'day'
 ));
 
 -- The start or the end of the bound's hour, whichever is closer, so that at most half an hour of rows is counted. Hardly any rows are dated
@@ -137,7 +137,7 @@ declare
   end_hour timestamptz;
 begin
   if current_from is null then
-    select p.created_at into created from programs p where p.id = of_program_id;
+    select program_began(p.id, p.created_at) into created from programs p where p.id = of_program_id;
     current_from := date_trunc('day', created, 'UTC');
     previous_from := current_from;
     until := greatest(created, at) + interval '1 millisecond';
