@@ -208,6 +208,10 @@ const destinations: [next: string, location: string][] = [
   ['/\\evil.example/', '/'],
   ['/\t/evil.example', '/'],
   ['javascript:alert(1)', '/'],
+  // The first download of a payment file changes its payouts.
+  ['/programs/1/payouts/payouts.csv?layout=wise&currency=usd', '/'],
+  ['/programs/1/payout-runs/1/file%2Ecs%76', '/'],
+  ['/%E0', '/'],
 ]
 
 test.each(destinations)('after sign-in, next=%s redirects to %s', async (next, location) => {

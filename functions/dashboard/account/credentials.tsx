@@ -88,9 +88,22 @@ export function OwnPassword({ name, label = useTexts().t('Your password') }: { n
   return <Field name={name} label={label} type="password" autocomplete="current-password" required />
 }
 
-/** The page that the person requested before signing in. */
+/**
+ * The page that the person requested before signing in, but never a file. The first download of a payment file marks payouts as sent, and
+ * another site can link to the sign-in page.
+ */
 export function nextOf(c: Pick<PageContext, 'req'>): string {
-  return safePath(c.req.query('next'))
+  const next = safePath(c.req.query('next'))
+  return isFile(next.split('?')[0] ?? '') ? '/' : next
+}
+
+/** Decodes the path like the router. */
+function isFile(path: string): boolean {
+  try {
+    return decodeURIComponent(path).endsWith('.csv')
+  } catch {
+    return true
+  }
 }
 
 /** The first page of the reader's side. As the next page, it shows the pages before it in the language of partners. */

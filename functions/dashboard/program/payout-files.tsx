@@ -139,12 +139,16 @@ export function PayoutViews({
 }
 
 /**
- * Reads the requested payment file from the query. The first download marks payouts as sent, so a link on another site can't start it.
+ * Reads the requested payment file from the query. The first download marks payouts as sent, so a link on another site or in a mail can't
+ * start it.
  * Throws `invalid_request` and `forbidden`.
  */
 export function payoutFileOf({ req }: Pick<ProgramContext, 'req'>): PayoutFile & { currency: string } {
-  if (['cross-site', 'same-site'].includes(req.header('sec-fetch-site') ?? ''))
-    throw new ApiError('forbidden', 'This link is on another site. Open the payouts page, and download the file there.')
+  if ((req.header('sec-fetch-site') ?? 'same-origin') !== 'same-origin')
+    throw new ApiError(
+      'forbidden',
+      'This link is not on a page of this service. Open the payouts page, and download the file there.',
+    )
   const { layout: name, currency = '' } = req.query()
   const layout = payoutLayouts.find((known) => known === name)
   if (!layout || !isCurrency(currency)) {
