@@ -778,6 +778,8 @@ describe('Polar', () => {
     expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, reversed: 500 }])
     await report(shop, 'refund.updated:failed')
     expect(await salesOf(shop)).toMatchObject([earned])
+    for (const status of ['a\u0000b', '\ud800', 'x'.repeat(5000)])
+      expect((await send(shop, changed(shop, 'refund.updated', { status }))).status).toBe(200)
   })
 
   test('the reference in a checkout link identifies the buyer', async () => {

@@ -5,7 +5,8 @@ import type { ProcessorEvent } from '../processor.ts'
 
 const refund = z.looseObject({
   id,
-  status: z.string(),
+  // This must be text that the database can store, because the log shows it.
+  status: id,
   reason: freeText(1000),
   /** The refunded amount without tax. */
   amount,
