@@ -664,10 +664,13 @@ test('an archive without a brand keeps the brand of the new program', async () =
   expect(await readBrand(db, to)).toMatchObject({ portal_name: 'Partners of Eve' })
 })
 
-test('an archive that the database refuses for an unknown reason fails after five attempts, and changes nothing', async () => {
+test.each([
+  ['an unknown reason', 'XX000'],
+  ['too little memory', '53200'],
+])('an archive that the database refuses for %s fails after five attempts, and changes nothing', async (_why, code) => {
   const refusing = await newProgram()
   await sql.query(`
-    create function refuse_planted() returns trigger language plpgsql as 'begin raise exception $$planted$$ using errcode = $$XX000$$; end';
+    create function refuse_planted() returns trigger language plpgsql as 'begin raise exception $$planted$$ using errcode = $$${code}$$; end';
     create trigger planted before insert on partners for each row when (new.program_id = ${refusing}) execute function refuse_planted()`)
   onTestFinished(async () => void (await sql.query('drop function refuse_planted() cascade')))
   await expect(importedInto(refusing, archive)).rejects.toThrow('planted')

@@ -300,8 +300,9 @@ async function readContext(db: Database, env: ImportEnv, programId: number, sour
   }
 }
 
-/** An import that is being read, or an archive, whose rows are applied in one transaction. */
-const hasNoEffectYet = sql<boolean>`(state = 'reading' or (state = 'applying' and source = 'archive'))`
+/** All rows of an archive are applied in one transaction. */
+const isAppliedAtOnce = sql<boolean>`(state = 'applying' and source = 'archive')`
+const hasNoEffectYet = sql<boolean>`(state = 'reading' or ${isAppliedAtOnce})`
 
 /** Records why an import can't be read, either temporarily or permanently. */
 async function noteProblem(
@@ -434,6 +435,8 @@ export async function continueImports(db: Database, env: ImportEnv, seconds: num
           eb.and([eb('state', '=', 'reading'), eb('position', 'is not', null)]),
         ]),
       )
+      // Others don't wait for an import that fails again and again.
+      .orderBy('failures')
       .orderBy('program_id')
       .orderBy('id'),
     kysely
@@ -450,7 +453,9 @@ export async function continueImports(db: Database, env: ImportEnv, seconds: num
   for (const one of waiting) {
     await continueImport(db, env, { ...one, seconds }).catch(async (error: unknown) => {
       errors.push(error)
-      if (!isTransient(error)) await countFailure(db, one)
+      if (!isTransient(error)) return await countFailure(db, one, hasNoEffectYet)
+      // An archive can also take too long or too much memory. If the database still answers, such an error counts, too.
+      await countFailure(db, one, isAppliedAtOnce).catch(() => {})
     })
   }
   // One import that fails doesn't keep the others waiting.
@@ -459,14 +464,18 @@ export async function continueImports(db: Database, env: ImportEnv, seconds: num
 }
 
 /** Counts a failed attempt to plan an import, or to apply an archive. After the last one, the import has failed. */
-async function countFailure(db: Database, { programId, importId }: { programId: number; importId: number }) {
+async function countFailure(
+  db: Database,
+  { programId, importId }: { programId: number; importId: number },
+  counts: typeof hasNoEffectYet,
+) {
   const [counted] = await db.query(
     kysely
       .updateTable('imports')
       .set({ failures: (eb) => eb('failures', '+', 1) })
       .where('program_id', '=', programId)
       .where('id', '=', importId)
-      .where(hasNoEffectYet)
+      .where(counts)
       .returning(['failures', 'source']),
   )
   if (!counted || counted.failures < maxFailures) return
