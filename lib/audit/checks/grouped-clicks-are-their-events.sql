@@ -18,7 +18,7 @@ from (
     and ($1::bigint is null or program_id = $1)
 ) t
 full join (
-  select c.program_id, v.grouping_name::grouping_name, c.metric, c.day, v.value, sum(c.clicks) as clicks
+  select c.program_id, v.grouping_name::grouping_name, c.metric, c.day, left(v.value, 200) as value, sum(c.clicks) as clicks
   from clicked c
   left join referral_links l on l.id = c.link_id
   cross join lateral (
