@@ -1,4 +1,4 @@
-import { attempt, inBatches } from '../lib/batches.ts'
+import { attempt, inBatches, workOnPrograms } from '../lib/batches.ts'
 import { deleteOldAuditEntries } from '../lib/access/audit-log.ts'
 import { deleteExpired } from '../lib/access/delete-expired.ts'
 import type { DatabaseEnv } from '../lib/database.ts'
@@ -9,6 +9,7 @@ import { deleteOldExports } from '../lib/moving/exports.ts'
 import { deleteOldImports } from '../lib/moving/imports.ts'
 import { deleteOldApplications } from '../lib/programs/applications.ts'
 import { deleteOldBulkJobs } from '../lib/programs/bulk-jobs.ts'
+import { listProgramIds } from '../lib/programs/programs.ts'
 import {
   clickRetentionMonths,
   deleteExpiredCustomers,
@@ -24,7 +25,6 @@ const rewrittenClicks = 5000
 
 type Env = DatabaseEnv & { CLICK_RETENTION_MONTHS?: string }
 const noEvents = { webhook_events: 0, reversals: 0, sessions: 0, more: false }
-const noCustomers = { deleted: 0, more: false }
 const noClicks = { rewritten: 0, more: false }
 
 /**
@@ -44,8 +44,11 @@ export default inBatches<Env>('apply-retention', async (db, env, failures) => {
   const exported = await count('exports', () => deleteOldExports(db))
   const events = await attempt(failures, 'events', () => deleteOldWebhookEvents(db, batchSize), noEvents)
   const payments = events.more ? 0 : await count('payments', () => deleteUnsoldPayments(db))
-  const expired = await attempt(failures, 'customers', () => deleteExpiredCustomers(db, clicksOfBatch), noCustomers)
-  const { deleted: customers, more } = expired
+  const expire = (programId: number | null) => deleteExpiredCustomers(db, clicksOfBatch, programId)
+  const expireAll = () => workOnPrograms(failures, () => listProgramIds(db), expire)
+  const expired = await attempt(failures, 'customers', expireAll, [])
+  const customers = expired.reduce((sum, { deleted }) => sum + deleted, 0)
+  const more = expired.some((ofProgram) => ofProgram.more)
   const dropped = more ? undefined : await attempt(failures, 'months', () => dropClickMonth(db, months), undefined)
   const clicks =
     more || dropped ? noClicks : await attempt(failures, 'clicks', () => rewriteClicks(db, rewrittenClicks), noClicks)

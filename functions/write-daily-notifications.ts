@@ -1,6 +1,7 @@
-import { attempt, type Failures, throwFailures } from '../lib/batches.ts'
+import { attempt, type Failures, throwFailures, workOnPrograms } from '../lib/batches.ts'
 import { call, type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import type { AddressEnv } from '../lib/notifications/public-address.ts'
+import { listProgramIds } from '../lib/programs/programs.ts'
 import { checkHosts } from '../lib/programs/hosts.ts'
 
 /**
@@ -12,8 +13,11 @@ export default {
   async scheduled(_event: unknown, env: DatabaseEnv & AddressEnv): Promise<void> {
     const db = openDatabase(env)
     const failures: Failures = new Map()
-    const write = () => db.query(call('write_daily_notifications', { moment: new Date() }))
-    const written = await attempt(failures, 'notifications', write, [])
+    const moment = new Date()
+    const write = (programId: number | null) =>
+      db.query(call('write_daily_notifications', { moment, of_program_id: programId }))
+    const writeAll = () => workOnPrograms(failures, () => listProgramIds(db), write)
+    const written = (await attempt(failures, 'notifications', writeAll, [])).flat()
     const disabled_hosts = await attempt(failures, 'hosts', () => checkHosts(db, env), 0)
     if (written.length + disabled_hosts > 0)
       console.log(

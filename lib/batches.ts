@@ -11,7 +11,7 @@ type Batch = { more: boolean } & { [figure: string]: number | boolean | string }
 export type Failures = Map<number | string, unknown>
 
 const allPrograms = 'all programs'
-/** After this many programs in a row without an answer from the database, a run ends. */
+/** After this many programs in a row without an answer from the database, a run checks whether the database answers at all. */
 const maxTransient = 3
 
 /**
@@ -64,9 +64,11 @@ export async function workOnPrograms<Result>(
       inARow = 0
     } catch (error) {
       failures.set(programId, error)
-      // One program can take too long. If several do, the database is out of reach.
       inARow += isTransient(error) ? 1 : 0
-      if (inARow >= maxTransient) throw error
+      if (inARow < maxTransient) continue
+      // A tenant can have several programs that take too long. If the database doesn't list the programs either, it is out of reach.
+      await waiting()
+      inARow = 0
     }
   }
   return results

@@ -320,6 +320,12 @@ export interface ClickEvents {
   visitor: Int8 | null;
 }
 
+export interface ClickOnlyCustomers {
+  id: Int8 | null;
+  last_click_at: Timestamp | null;
+  program_id: Int8 | null;
+}
+
 export interface ClickParts {
   hash: string;
   id: Generated<number>;
@@ -1527,6 +1533,7 @@ export interface DB {
   bulk_job_rows: BulkJobRows;
   bulk_jobs: BulkJobs;
   click_events: ClickEvents;
+  click_only_customers: ClickOnlyCustomers;
   click_parts: ClickParts;
   click_sink: ClickSink;
   clicks_kept: ClicksKept;
@@ -1811,7 +1818,7 @@ export interface DatabaseFunctions {
     row: { status_was: string | null }
   }
   delete_expired_customers: {
-    arguments: { max_clicks: number | null }
+    arguments: { max_clicks: number | null; of_program_id: number | null }
     row: { deleted: number | null; more: boolean | null }
   }
   delete_old_notifications: {
@@ -2147,7 +2154,7 @@ export interface DatabaseFunctions {
     row: { write_audit: unknown | null }
   }
   write_daily_notifications: {
-    arguments: { moment: Date | null }
+    arguments: { moment: Date | null; of_program_id: number | null }
     row: { program_id: number | null; outbox_id: number | null }
   }
   write_notifications: {
@@ -2211,7 +2218,7 @@ export const functionCalls: {
   deactivate_partners: { text: 'select deactivate_partners($1, $2)', names: ['of_program_id', 'partner_ids'] },
   decide_reviews: { text: 'select * from decide_reviews($1, $2, $3, $4)', names: ['of_program_id', 'commission_ids', 'of_decision', 'because'] },
   delete_application: { text: 'select * from delete_application($1, $2)', names: ['of_program_id', 'of_application_id'] },
-  delete_expired_customers: { text: 'select * from delete_expired_customers($1)', names: ['max_clicks'] },
+  delete_expired_customers: { text: 'select * from delete_expired_customers($1, $2)', names: ['max_clicks', 'of_program_id'] },
   delete_old_notifications: { text: 'select delete_old_notifications($1)', names: ['max_rows'] },
   drop_click_month: { text: 'select drop_click_month($1)', names: ['months_kept'] },
   end_block: { text: 'select end_block($1)', names: ['of_id'] },
@@ -2295,7 +2302,7 @@ export const functionCalls: {
   void_document: { text: 'select void_document($1, $2, $3)', names: ['of_program_id', 'of_document_id', 'because'] },
   withdraw_self_billing: { text: 'select withdraw_self_billing($1, $2)', names: ['of_program_id', 'of_user_id'] },
   write_audit: { text: 'select write_audit($1, $2, $3, $4, $5, $6)', names: ['of_workspace_id', 'of_program_id', 'of_action', 'of_subject', 'of_subject_user_id', 'of_details'] },
-  write_daily_notifications: { text: 'select * from write_daily_notifications($1)', names: ['moment'] },
+  write_daily_notifications: { text: 'select * from write_daily_notifications($1, $2)', names: ['moment', 'of_program_id'] },
   write_notifications: { text: 'select * from write_notifications($1, $2, $3)', names: ['program_ids', 'outbox_ids', 'reading_roles'] },
   write_program_audit: { text: 'select write_program_audit($1, $2, $3, $4)', names: ['of_program_id', 'of_action', 'of_subject', 'of_details'] },
   written_messages: { text: 'select * from written_messages()', names: [] },

@@ -2195,6 +2195,23 @@ create view click_events as
      LEFT JOIN click_parts place ON (((place.program_id = e.program_id) AND (place.id = e.place_part))))
      LEFT JOIN click_parts referrer ON (((referrer.program_id = e.program_id) AND (referrer.id = e.referrer_part))));
 
+create view click_only_customers as
+ SELECT program_id,
+    id,
+    last_click_at
+   FROM customers c
+  WHERE ((customer_status = 'click'::text) AND (num_nonnulls(customer_key, email_hash, provisional_lead_at) = 0) AND (NOT (EXISTS ( SELECT
+           FROM sales s
+          WHERE ((s.program_id = c.program_id) AND (s.customer_id = c.id))))) AND (NOT (EXISTS ( SELECT
+           FROM processor_customers p
+          WHERE ((p.program_id = c.program_id) AND (p.customer_id = c.id))))) AND (NOT (EXISTS ( SELECT
+           FROM processor_sessions s
+          WHERE ((s.program_id = c.program_id) AND (s.customer_id = c.id))))) AND (NOT (EXISTS ( SELECT
+           FROM commissions m
+          WHERE ((m.program_id = c.program_id) AND (m.customer_id = c.id))))) AND (NOT (EXISTS ( SELECT
+           FROM imported_commissions m
+          WHERE ((m.program_id = c.program_id) AND (m.customer_id = c.id))))));
+
 create view link_click_counts as
  SELECT program_id,
     link_id,
@@ -4953,10 +4970,10 @@ begin
   );
   ends := day_start((to_date(right(oldest, 7), 'YYYY_MM') + interval '1 month')::date);
   if oldest is null or day_start((utc_day(ends) + make_interval(months => months_kept))::date) > now() - late
-    or exists (
-      select from programs p where not exists (select from customers_expired x where x.program_id = p.id and x.up_to >= ends + late)
-    )
-    or exists (select from uncounted_clicks u where u.clicked_at < ends) then
+    or day_start((utc_day(ends) + make_interval(months => months_kept))::date) > now() - late - interval '7 days' and (
+      exists (select from programs p where not exists (select from customers_expired x where x.program_id = p.id and x.up_to >= ends + late))
+      or exists (select from uncounted_clicks u where u.clicked_at < ends)
+    ) then
     oldest := null;
     ends := null;
   end if;
@@ -6647,7 +6664,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.delete_expired_customers(max_clicks integer, OUT deleted bigint, OUT more boolean)
+CREATE OR REPLACE FUNCTION public.delete_expired_customers(max_clicks integer, of_program_id bigint DEFAULT NULL::bigint, OUT deleted bigint, OUT more boolean)
  RETURNS record
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
@@ -6666,6 +6683,7 @@ begin
       select p.id, coalesce(x.up_to, '-infinity') as from_time,
         date_trunc('day', window_start(now(), p.cookie_window_days), 'UTC') as expired
       from programs p left join customers_expired x on x.program_id = p.id
+      where p.id = of_program_id or of_program_id is null
     ) p
     where p.from_time < p.expired
     order by p.id
@@ -6679,20 +6697,19 @@ begin
     ), program.expired);
     select array_agg(distinct e.customer_id), count(*) into ids, clicks_read from affiliate_click_events e
     where e.program_id = program.id and not e.is_test and e.click_timestamp > program.from_time and e.click_timestamp <= to_time;
+    ids := array(
+      select v.id from click_only_customers v where v.program_id = program.id and v.id = any (ids) and v.last_click_at <= to_time limit max_clicks
+    );
     -- Waits for concurrent clicks, leads and sales of these customers, which then stay.
-    perform from customers c where c.program_id = program.id and c.id = any (ids) and c.last_click_at <= to_time order by c.id for update;
-    delete from customers c
-    where c.program_id = program.id and c.id = any (ids) and c.last_click_at <= to_time and c.customer_status = 'click'
-      and num_nonnulls(c.customer_key, c.email_hash, c.provisional_lead_at) = 0
-      and not exists (select from sales s where s.program_id = c.program_id and s.customer_id = c.id)
-      and not exists (select from processor_customers p where p.program_id = c.program_id and p.customer_id = c.id)
-      and not exists (select from processor_sessions s where s.program_id = c.program_id and s.customer_id = c.id)
-      -- An import can add commissions to any customer.
-      and not exists (select from commissions m where m.program_id = c.program_id and m.customer_id = c.id)
-      and not exists (select from imported_commissions m where m.program_id = c.program_id and m.customer_id = c.id);
+    perform from customers c where c.program_id = program.id and c.id = any (ids) order by c.id for update;
+    delete from customers c where c.program_id = program.id and c.id = any (array(
+      select v.id from click_only_customers v where v.program_id = program.id and v.id = any (ids) and v.last_click_at <= to_time
+    ));
     get diagnostics deleted_now = row_count;
     deleted := deleted + deleted_now;
     clicks_left := clicks_left - clicks_read;
+    more := cardinality(ids) >= max_clicks;
+    exit when more;
     insert into customers_expired as x (program_id, up_to) values (program.id, to_time)
     on conflict (program_id) do update set up_to = greatest(x.up_to, excluded.up_to);
     more := to_time < program.expired;
@@ -15253,7 +15270,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.write_daily_notifications(moment timestamp with time zone)
+CREATE OR REPLACE FUNCTION public.write_daily_notifications(moment timestamp with time zone, of_program_id bigint DEFAULT NULL::bigint)
  RETURNS TABLE(program_id bigint, outbox_id bigint)
  LANGUAGE sql
 AS $function$
@@ -15282,11 +15299,12 @@ AS $function$
   ) e
   join partners r on r.program_id = p.id and r.id = e.partner_id
   where p.deleted_at is null and r.closed_at is null and r.user_id is not null and mail_frequency_of(r.user_id, 'earned') = 'daily'
+    and (p.id = of_program_id or of_program_id is null)
   union all
   select d.program_id, 'payout_due', 'advertiser', null, 'payout_due:' || to_char(moment at time zone 'UTC', 'IYYY-IW'),
     jsonb_build_object('partners', count(distinct d.partner_id))
   from payouts_due d join programs p on p.id = d.program_id
-  where d.exclusion_reason is null and p.deleted_at is null group by d.program_id
+  where d.exclusion_reason is null and p.deleted_at is null and (d.program_id = of_program_id or of_program_id is null) group by d.program_id
   union all
   select r.program_id, 'statement_ready', 'partner', r.id, concat_ws(':', 'statement', r.id, m.month), jsonb_build_object('month', m.month)
   from (
@@ -15296,7 +15314,7 @@ AS $function$
   cross join mail_choices c
   join partners r on r.user_id = c.user_id and r.closed_at is null
   join programs p on p.id = r.program_id and p.deleted_at is null
-  where c.topic = 'statement' and c.frequency <> 'never' and exists (
+  where c.topic = 'statement' and c.frequency <> 'never' and (r.program_id = of_program_id or of_program_id is null) and exists (
     select from balance_entries e
     where e.program_id = r.program_id and e.partner_id = r.id and e.created_at >= m.began and e.created_at < m.ended
   )

@@ -1,8 +1,11 @@
+import { NeonDbError } from '@neondatabase/serverless'
 import { expect, test } from 'vitest'
 import approving from '../functions/approve-commissions.ts'
 import counting from '../functions/count-clicks.ts'
 import folding from '../functions/fold-daily-totals.ts'
+import notifying from '../functions/write-daily-notifications.ts'
 import { apiKeyHash } from '../lib/access/api-keys.ts'
+import { workOnPrograms } from '../lib/batches.ts'
 import { findDifferences } from '../lib/commands/audit.ts'
 import { countClicks, countFigures, recordClick } from '../lib/tracking/clicks.ts'
 import { foldDailyTotals } from '../lib/tracking/daily-totals.ts'
@@ -187,6 +190,18 @@ test.each([
   expect(await program.figures()).toEqual({ clicks: 1, sales: 1, approved: 1 })
 })
 
+test('the audit accepts a click with a longer value than totals keep', async () => {
+  const { programId } = await programWithSale()
+  await sql.query(
+    `update affiliate_click_events set browser_name = repeat('x', 300), campaign = jsonb_build_object('utm_source', repeat('y', 300))
+    where program_id = $1`,
+    [programId],
+  )
+  await countClicks(db, 1000)
+  const differences = await findDifferences(sql)
+  expect(differences.filter((difference) => difference.includes(`program ${programId},`))).toEqual([])
+})
+
 test.each([
   ['clicks', 'link_clicks', { clicks: 0, sales: 0, approved: 1 }],
   ['figures', 'customer_origins', { clicks: 1, sales: 0, approved: 1 }],
@@ -226,3 +241,45 @@ test("if a program's days can't be folded, the days of other programs are folded
   await folding.scheduled(undefined, endpoint.env)
   expect(await slots()).toEqual([])
 })
+
+test("if the database refuses a program's daily notifications, other programs get theirs", async () => {
+  const [broken, other] = [await programWithSale(), await programWithSale()]
+  await approving.scheduled(undefined, { ...endpoint.env, EMAIL_HASH_KEY: 'a key' })
+  const notified = async () => {
+    const { rows } = await sql.query(
+      `select program_id::int from outbox where kind = 'payout_due' and program_id = any ($1) order by 1`,
+      [[broken.programId, other.programId]],
+    )
+    return rows.map(({ program_id }) => program_id)
+  }
+  await sql.query(`alter table outbox add constraint refused check (program_id <> ${broken.programId}) not valid`)
+  await expect(notifying.scheduled(undefined, { ...endpoint.env, DNS_OVER_HTTPS_URL: '' })).rejects.toThrow(
+    `all programs, ${broken.programId}.`,
+  )
+  expect(await notified()).toEqual([other.programId])
+  await sql.query('alter table outbox drop constraint refused')
+  await notifying.scheduled(undefined, { ...endpoint.env, DNS_OVER_HTTPS_URL: '' })
+  expect(await notified()).toEqual([broken.programId, other.programId])
+})
+
+test.each([
+  [true, [null, 1, 2, 3, 4]],
+  [false, [null, 1, 2, 3]],
+])(
+  'if several programs take too long and the database answers otherwise (%s), work is done on %j',
+  async (answers, done) => {
+    const worked: (number | null)[] = []
+    let lists = 0
+    const waiting = async () => {
+      if (lists++ > 0 && !answers) throw new NeonDbError('no answer')
+      return [1, 2, 3, 4]
+    }
+    const run = workOnPrograms(new Map(), waiting, async (programId) => {
+      worked.push(programId)
+      if (programId !== 4) throw new NeonDbError('no answer')
+      return programId
+    })
+    await (answers ? expect(run).resolves.toEqual([4]) : expect(run).rejects.toThrow('no answer'))
+    expect(worked).toEqual(done)
+  },
+)

@@ -487,7 +487,8 @@ test('partners who want mail about statements are notified once a month', async 
   await saveMailChoices(db, people[0]?.userId ?? '', { statement: 'at_once' })
   const now = new Date()
   const next = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 2))
-  for (let time = 0; time < 2; time++) await db.query(call('write_daily_notifications', { moment: next }))
+  for (let time = 0; time < 2; time++)
+    await db.query(call('write_daily_notifications', { moment: next, of_program_id: null }))
   const written = `select payload->>'month' as month from outbox where program_id = $1 and kind = 'statement_ready'`
   expect((await sql.query(written, [programId])).rows).toEqual([{ month: now.toISOString().slice(0, 7) }])
 })

@@ -520,7 +520,7 @@ test('a partner can get an immediate e-mail for each commission, sent by the cal
 })
 
 const dailyNotifications = async (moment: Date) => {
-  const reported = await db.query(call('write_daily_notifications', { moment }))
+  const reported = await db.query(call('write_daily_notifications', { moment, of_program_id: null }))
   const ours = reported.filter(({ program_id: id }) => id === program.programId)
   await writeNotifications(
     db,

@@ -175,6 +175,35 @@ test('an imported commission keeps its customer, and the others are still delete
   ])
 })
 
+test('of many customers who clicked at the same moment, each batch deletes as many as its limit', async () => {
+  const program = await createLedgerProgram(sql, db)
+  const click = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: program.codeOf(0) }
+  for (let n = 0; n < 5; n++) await recordClick(db, click, null, end - 40 * day)
+  while ((await countClicks(db, 1000)) > 0);
+  const batches: number[] = []
+  while (batches.at(-1) !== 0) batches.push((await deleteExpiredCustomers(db, 2, program.programId)).deleted)
+  expect(batches).toEqual([2, 2, 1, 0])
+})
+
+test("if the database refuses to delete a program's customers, those of others and the months are deleted", async () => {
+  const [broken, other] = [await createLedgerProgram(sql, db), await createLedgerProgram(sql, db)]
+  for (const program of [broken, other]) {
+    const click = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: program.codeOf(0) }
+    await recordClick(db, click, null, end - 40 * day)
+  }
+  while ((await countClicks(db, 1000)) > 0);
+  const ids = [broken.programId, other.programId]
+  const left = () => rows('select program_id::int from customers where program_id = any ($1)', [ids])
+  await sql.query(
+    `alter table customers_expired add constraint refused check (program_id <> ${broken.programId}) not valid`,
+  )
+  await expect(applyRetention.scheduled(undefined, env)).rejects.toThrow(`all programs, ${broken.programId}.`)
+  expect(await left()).toEqual([{ program_id: broken.programId }])
+  await sql.query('alter table customers_expired drop constraint refused')
+  await applyRetention.scheduled(undefined, env)
+  expect(await left()).toEqual([])
+})
+
 test('invitations are deleted a year after they expired', async () => {
   const { programId, partnerIds } = await createLedgerProgram(sql, db)
   const days = [366, 364, -7]
@@ -249,7 +278,7 @@ async function lateFigures() {
 test('a backlog is reported, waits while a reader uses the clicks, and is then deleted in one run', async () => {
   expect(await lateFigures()).toEqual({ late: false, click_months_due: 0 })
   await setTime(new Date(end + 33 * day))
-  expect(await lateFigures()).toEqual({ late: true, click_months_due: 0 })
+  expect(await lateFigures()).toEqual({ late: true, click_months_due: 1 })
 
   const reader = new Client({ connectionString: endpoint.databaseUrl })
   await reader.connect()
@@ -360,4 +389,33 @@ test('leads of invented times cause at most twelve partitions in a run, and none
     'affiliate_lead_events_2020_01',
     12,
   ])
+})
+
+async function oldestMonth() {
+  const [month] = await rows<{ name: string; ends: Date }>(
+    `select name, (to_date(right(name, 7), 'YYYY_MM') + interval '1 month') at time zone 'UTC' as ends
+    from (select min(inhrelid::regclass::text) filter (where inhrelid::regclass::text <> 'affiliate_click_events_default') as name
+      from pg_inherits where inhparent = 'affiliate_click_events'::regclass) m`,
+  )
+  return month
+}
+
+test('clicks that are not counted delay the deletion of their month by at most a week', async () => {
+  const { programId } = await createLedgerProgram(sql, db)
+  const month = await oldestMonth()
+  const ends = month?.ends ?? new Date(0)
+  const later = (days: number) =>
+    new Date(Date.UTC(ends.getUTCFullYear(), ends.getUTCMonth() + 25, ends.getUTCDate() + days))
+  await sql.query(
+    'insert into uncounted_clicks (program_id, link_id, clicked_at, event_id) select program_id, min(id), $2, 1 from referral_links where program_id = $1 group by 1',
+    [programId, new Date(ends.getTime() - day)],
+  )
+  for (const [days, isKept] of [
+    [6, true],
+    [8, false],
+  ] as const) {
+    await setTime(later(days))
+    await applyRetention.scheduled(undefined, env)
+    expect((await oldestMonth())?.name === month?.name).toBe(isKept)
+  }
 })

@@ -149,6 +149,12 @@ export async function changeProgramOfKey(
   return program
 }
 
+/** Lists the ids of all programs. */
+export async function listProgramIds(db: Database): Promise<number[]> {
+  const rows = await db.query(kysely.selectFrom('programs').select('id').orderBy('id'))
+  return rows.map(({ id }) => id)
+}
+
 export type StoredSettings = InferResult<ReturnType<typeof programStatement>>[number]
 
 const settingNames = z.keyof(programSettings).options

@@ -1,12 +1,16 @@
 import { call, type Database, isLockTimeout } from '../database.ts'
 
 /**
- * Deletes customers who only clicked and whose window is over. Reads up to about `limit` click events
+ * Deletes customers of one program or of all programs who only clicked and whose window is over. Reads up to about `limit` click events
  * (migrations/functions/upkeep/retention.sql). Later calls with their click ids get the response for expired ids. `more` says whether more
  * are waiting.
  */
-export async function deleteExpiredCustomers(db: Database, limit: number): Promise<{ deleted: number; more: boolean }> {
-  const [row] = await db.query(call('delete_expired_customers', { max_clicks: limit }))
+export async function deleteExpiredCustomers(
+  db: Database,
+  limit: number,
+  programId: number | null = null,
+): Promise<{ deleted: number; more: boolean }> {
+  const [row] = await db.query(call('delete_expired_customers', { max_clicks: limit, of_program_id: programId }))
   return { deleted: row?.deleted ?? 0, more: row?.more ?? false }
 }
 

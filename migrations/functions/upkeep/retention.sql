@@ -1,11 +1,24 @@
 -- Deletes data at the end of its retention period, for lib/tracking/retention.ts. Totals, leads, sales and money stay.
 
--- Deletes customers who only clicked, after the program's window since their latest click. After that, their click id counts as unknown,
--- like any expired click id. Each customer has an event at their latest click. The function reads each program's events once, in time
--- order, up to the start of the window. So clicks don't need an index of customers by time. Reads about `max_clicks` events. `more` says
--- whether more are waiting.
-create or replace function delete_expired_customers(max_clicks integer, out deleted bigint, out more boolean)
-language plpgsql set enable_seqscan = off as $$
+-- Customers who only clicked.
+create or replace view click_only_customers as
+select c.program_id, c.id, c.last_click_at from customers c
+where c.customer_status = 'click' and num_nonnulls(c.customer_key, c.email_hash, c.provisional_lead_at) = 0
+  and not exists (select from sales s where s.program_id = c.program_id and s.customer_id = c.id)
+  and not exists (select from processor_customers p where p.program_id = c.program_id and p.customer_id = c.id)
+  and not exists (select from processor_sessions s where s.program_id = c.program_id and s.customer_id = c.id)
+  -- An import can add commissions to any customer.
+  and not exists (select from commissions m where m.program_id = c.program_id and m.customer_id = c.id)
+  and not exists (select from imported_commissions m where m.program_id = c.program_id and m.customer_id = c.id);
+
+-- Deletes customers who only clicked, after the program's window since their latest click, of one program or of all programs. After that,
+-- their click id counts as unknown, like any expired click id. Each customer has an event at their latest click. The function reads each
+-- program's events once, in time order, up to the start of the window. So clicks don't need an index of customers by time. Reads about
+-- `max_clicks` events. An archive can have any number of them at one time, so the function also deletes at most `max_clicks` customers of a
+-- program. `more` says whether more are waiting.
+create or replace function delete_expired_customers(
+  max_clicks integer, of_program_id bigint default null, out deleted bigint, out more boolean
+) language plpgsql set enable_seqscan = off as $$
 declare
   clicks_left bigint := max_clicks;
   program record;
@@ -20,6 +33,7 @@ begin
       select p.id, coalesce(x.up_to, '-infinity') as from_time,
         date_trunc('day', window_start(now(), p.cookie_window_days), 'UTC') as expired
       from programs p left join customers_expired x on x.program_id = p.id
+      where p.id = of_program_id or of_program_id is null
     ) p
     where p.from_time < p.expired
     order by p.id
@@ -33,20 +47,19 @@ begin
     ), program.expired);
     select array_agg(distinct e.customer_id), count(*) into ids, clicks_read from affiliate_click_events e
     where e.program_id = program.id and not e.is_test and e.click_timestamp > program.from_time and e.click_timestamp <= to_time;
+    ids := array(
+      select v.id from click_only_customers v where v.program_id = program.id and v.id = any (ids) and v.last_click_at <= to_time limit max_clicks
+    );
     -- Waits for concurrent clicks, leads and sales of these customers, which then stay.
-    perform from customers c where c.program_id = program.id and c.id = any (ids) and c.last_click_at <= to_time order by c.id for update;
-    delete from customers c
-    where c.program_id = program.id and c.id = any (ids) and c.last_click_at <= to_time and c.customer_status = 'click'
-      and num_nonnulls(c.customer_key, c.email_hash, c.provisional_lead_at) = 0
-      and not exists (select from sales s where s.program_id = c.program_id and s.customer_id = c.id)
-      and not exists (select from processor_customers p where p.program_id = c.program_id and p.customer_id = c.id)
-      and not exists (select from processor_sessions s where s.program_id = c.program_id and s.customer_id = c.id)
-      -- An import can add commissions to any customer.
-      and not exists (select from commissions m where m.program_id = c.program_id and m.customer_id = c.id)
-      and not exists (select from imported_commissions m where m.program_id = c.program_id and m.customer_id = c.id);
+    perform from customers c where c.program_id = program.id and c.id = any (ids) order by c.id for update;
+    delete from customers c where c.program_id = program.id and c.id = any (array(
+      select v.id from click_only_customers v where v.program_id = program.id and v.id = any (ids) and v.last_click_at <= to_time
+    ));
     get diagnostics deleted_now = row_count;
     deleted := deleted + deleted_now;
     clicks_left := clicks_left - clicks_read;
+    more := cardinality(ids) >= max_clicks;
+    exit when more;
     insert into customers_expired as x (program_id, up_to) values (program.id, to_time)
     on conflict (program_id) do update set up_to = greatest(x.up_to, excluded.up_to);
     more := to_time < program.expired;
@@ -59,7 +72,7 @@ end $$;
 
 -- The partition of the oldest month of click events and its end, if the month has been due for `late`. The month must
 -- have ended `months_kept` months ago, the function above must have checked its customers, and its clicks must be
--- counted.
+-- counted. A program that fails there delays the months of all programs by at most a week.
 create or replace function click_month_due(months_kept integer, late interval, out oldest text, out ends timestamptz)
 language plpgsql stable as $$
 begin
@@ -69,10 +82,10 @@ begin
   );
   ends := day_start((to_date(right(oldest, 7), 'YYYY_MM') + interval '1 month')::date);
   if oldest is null or day_start((utc_day(ends) + make_interval(months => months_kept))::date) > now() - late
-    or exists (
-      select from programs p where not exists (select from customers_expired x where x.program_id = p.id and x.up_to >= ends + late)
-    )
-    or exists (select from uncounted_clicks u where u.clicked_at < ends) then
+    or day_start((utc_day(ends) + make_interval(months => months_kept))::date) > now() - late - interval '7 days' and (
+      exists (select from programs p where not exists (select from customers_expired x where x.program_id = p.id and x.up_to >= ends + late))
+      or exists (select from uncounted_clicks u where u.clicked_at < ends)
+    ) then
     oldest := null;
     ends := null;
   end if;
