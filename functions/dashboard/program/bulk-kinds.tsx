@@ -199,7 +199,7 @@ export const bulkActions: Record<BulkKind, Kind> = {
     list: partners,
     verb: 'Send a message to',
     done: 'notified',
-    whyKept: "messages can't be taken back",
+    whyKept: 'messages are final',
     text: "Everybody with an account reads it under Notifications and gets it by e-mail, unless they disabled that. You can't take it back.",
     partSize: 500,
     isFinal: true,
