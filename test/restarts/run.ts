@@ -15,8 +15,8 @@ import { bareEnvironment } from '../support/spawned.ts'
 
 /**
  * `npm run restarts -- --restarts 5`: restarts `npm run serve -- --embedded` behind a real Caddy with the Caddyfile of lib/serve/, as
- * `systemctl restart svc` does with `svc.socket`, while 24 callers use it. Prints the acknowledged and the refused calls. Requires the program `caddy`. The
- * exit code is 1 if a call was refused or lost.
+ * `systemctl restart svc` does with `svc.socket`, while 24 callers use it. Prints the acknowledged and the refused calls. Requires the
+ * program `caddy`. The exit code is 1 if a call was refused or lost.
  */
 const { values } = readOptions(
   'npm run restarts [-- --restarts 5]    restarts one box behind a real Caddy, and counts calls',

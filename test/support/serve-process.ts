@@ -29,7 +29,10 @@ export interface Socket {
   close(): void
 }
 
-/** Opens a socket as systemd does for `svc.socket`: this process never accepts a connection, and keeps the socket while the service restarts. */
+/**
+ * Opens a socket as systemd does for `svc.socket`. This process never accepts a connection, and keeps the socket while the service
+ * restarts.
+ */
 export function openSocket(port: number): Socket {
   // Node's own servers accept connections at once. This function, which its cluster module uses, only binds a socket.
   const bind = Reflect.get(net, '_createServerHandle') as (host: string, port: number, family: 4) => Socket

@@ -148,7 +148,7 @@ function stateOf({ kind, rows, row_count: count, finished_at: finishedAt, undone
     const left = rows.changed - rows.undone - rows.kept
     return [
       `${formatNumber(rows.undone)} of ${formatNumber(rows.changed)} ${list.rows} are as they were before.`,
-      rows.kept > 0 && `Not undone, because ${whyKept}: ${formatNumber(rows.kept)}.`,
+      rows.kept > 0 && whyKept && `Not undone, because ${whyKept}: ${formatNumber(rows.kept)}.`,
       left > 0 && `The undo stopped early, with ${formatNumber(left)} left.`,
     ]
       .filter(Boolean)

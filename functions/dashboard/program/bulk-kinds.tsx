@@ -44,8 +44,8 @@ interface Kind {
   verb: string
   /** The state of the rows after the action, such as `approved`. */
   done: string
-  /** The reason why an undo leaves some rows as they are. */
-  whyKept: string
+  /** The reason why an undo leaves some rows as they are. A final action has none. */
+  whyKept?: string
   /** Describes the effect. */
   text: Child
   /** Rows per request. */
@@ -199,7 +199,6 @@ export const bulkActions: Record<BulkKind, Kind> = {
     list: partners,
     verb: 'Send a message to',
     done: 'notified',
-    whyKept: 'messages are final',
     text: "Everybody with an account reads it under Notifications and gets it by e-mail, unless they disabled that. You can't take it back.",
     partSize: 500,
     isFinal: true,
