@@ -1,6 +1,7 @@
 import { createApp, onlyMethods } from '../lib/api/app.ts'
 import { figures } from '../lib/api/figures.ts'
-import { kindNames, kindOf, schemaOfKind } from '../lib/moving/archive-kinds.ts'
+import { schemaOfKind } from '../lib/moving/archive-fields.ts'
+import { kindNames, kindOf } from '../lib/moving/archive-kinds.ts'
 import { webhookPayloads } from '../lib/api/webhook-payloads.ts'
 import { ApiError, errorCodes, type ErrorCode } from '../lib/errors.ts'
 import { pages } from '../tracker/dist/served/docs.js'

@@ -7,7 +7,8 @@ import { approveDueCommissions } from '../lib/money/commissions.ts'
 import { explainSale } from '../lib/money/explanation.ts'
 import { createPayoutRun, payPayoutRun } from '../lib/money/payout-runs.ts'
 import { returnPayout } from '../lib/money/payouts.ts'
-import { accepts, kindNames, kindOf, type KindName, referredBy, schemaOfKind } from '../lib/moving/archive-kinds.ts'
+import { accepts, schemaOfKind } from '../lib/moving/archive-fields.ts'
+import { kindNames, kindOf, type KindName, referredBy } from '../lib/moving/archive-kinds.ts'
 import { createExport, type Manifest, writeArchive } from '../lib/moving/exports.ts'
 import {
   applyImport,

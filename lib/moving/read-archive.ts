@@ -3,7 +3,8 @@ import { bytesToHex } from '@noble/hashes/utils.js'
 import { Unzip, UnzipInflate } from 'fflate'
 import * as z from 'zod/mini'
 import { maxLogoBytes } from '../programs/logo-image.ts'
-import { accepts, archiveVersion, kindNames, kindOf, type KindName } from './archive-kinds.ts'
+import { accepts } from './archive-fields.ts'
+import { archiveVersion, kindNames, kindOf, type KindName } from './archive-kinds.ts'
 
 /** The reason why the service refused an archive, for its owner. */
 export class RefusedArchive extends Error {}
