@@ -193,7 +193,7 @@ test('partners get mail in their own language, then in that of the program, and 
   const mails = mailApi.mails.filter(({ to }) => to.includes(partner.email) || to.includes(owner.email))
   expect(mails.map(({ subject }) => subject).toSorted()).toEqual([
     'Ihre Auszahlung: Ledger',
-    'Votre versement\u202F: Ledger',
+    'Votre versement\u00A0: Ledger',
     'Your day: Ledger',
   ])
   const german = mails.find(({ subject }) => subject.startsWith('Ihre'))

@@ -2,7 +2,11 @@ import { existsSync, globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseAst } from 'vite'
 import { expect, test } from 'vitest'
+import { languageCodes } from '../lib/languages.ts'
 import { failingDays } from '../lib/notifications/failing-days.ts'
+import { mails } from '../lib/texts/messages/mails.ts'
+import { portal } from '../lib/texts/messages/portal.ts'
+import type { Messages } from '../lib/texts/texts.ts'
 
 const texts = globSync(['**/*.md', '.github/*.md'], {
   exclude: (name) => ['node_modules', 'dist', 'templates', 'docs', '.local'].includes(name),
@@ -141,4 +145,25 @@ test('no text contains a character of another script', () => {
   )
   expect(codeWithTexts.length).toBeGreaterThan(150)
   expect(found).toEqual([])
+})
+
+/** Mistakes in the punctuation of each language. Lines break at normal spaces, and Inter has no narrow no-break space (U+202F). */
+const mispunctuated = {
+  en: /\s[:?!;%]|"/,
+  de: /\s[:?!;]|"|(?<!\u00A0)%|„[^“]*$/,
+  fr: /(?<!\u00A0)[?!;%»]|«(?!\u00A0)|[^\S\u00A0]:|[\p{L}}]:(?!\/)|["“”]/u,
+  es: /\s[:?!;»]|«\s|"|(?<!\u00A0)%|^[^¿]*\?|^[^¡]*!/,
+  pt: /\s[:?!;%]|["«»]/,
+}
+
+test('translations have the quotation marks of their language, and no line breaks before a sign that belongs to a word', () => {
+  const table: Messages = { ...portal, ...mails }
+  const translations = Object.entries(table).flatMap(([key, message]) =>
+    languageCodes.flatMap((language) => {
+      const forms = message[language] ?? key
+      return (typeof forms === 'string' ? [forms] : [forms.one, forms.other]).map((text) => ({ language, text }))
+    }),
+  )
+  expect(translations.length).toBeGreaterThan(1000)
+  expect(translations.filter(({ language, text }) => mispunctuated[language].test(text))).toEqual([])
 })

@@ -23,7 +23,7 @@ export const passwordField = z
 
 export const wrongCredentials = 'The e-mail address or the password is wrong.'
 const noPassword =
-  'Your account has no password yet, because you sign in another way. Choose one first: "Request a link" on your account page.'
+  'Your account has no password yet, because you sign in another way. Choose one first: “Request a link” on your account page.'
 const problems: Record<number, string> = { 401: wrongCredentials, 429: tooManyAttempts }
 
 /** Returns the form's message for a secret that better-auth refused. The message is `wrong`, unless there were too many attempts. */

@@ -14,7 +14,7 @@ export const pages = createPages()
 /** The message for a provider's error, which better-auth puts into the address. */
 const refusalOfProvider = (error: string) =>
   error === 'account_not_linked'
-    ? 'An account with this address exists, and the address is not confirmed on both sides. Sign in with its password, or choose one with "Forgot your password?", which confirms the address here.'
+    ? 'An account with this address exists, and the address is not confirmed on both sides. Sign in with its password, or choose one with “Forgot your password?”, which confirms the address here.'
     : 'Signing in that way did not work. Try again, or use your password.'
 
 pages.get('/sign-in', async (c) => {

@@ -47,7 +47,7 @@ export const account = {
   'Set up': { de: 'Einrichten', fr: 'Configurer', es: 'Configurar', pt: 'Configurar' },
   'Choose which e-mails you get: at once, once a day or never.': {
     de: 'Wählen Sie, welche E-Mails Sie erhalten: sofort, einmal am Tag oder nie.',
-    fr: 'Choisissez les e-mails que vous recevez : aussitôt, une fois par jour ou jamais.',
+    fr: 'Choisissez les e-mails que vous recevez : aussitôt, une fois par jour ou jamais.',
     es: 'Elige qué correos recibes: al momento, una vez al día o nunca.',
     pt: 'Escolha quais e-mails você recebe: na hora, uma vez por dia ou nunca.',
   },
@@ -95,10 +95,10 @@ export const account = {
     es: 'Se ha cambiado tu contraseña.',
     pt: 'Sua senha foi alterada.',
   },
-  'Your account has no password yet, because you sign in another way. Choose one first: "Request a link" on your account page.':
+  'Your account has no password yet, because you sign in another way. Choose one first: “Request a link” on your account page.':
     {
       de: 'Ihr Konto hat noch kein Passwort, weil Sie sich auf andere Weise anmelden. Wählen Sie zuerst eines: Fordern Sie dafür auf der Seite Ihres Kontos einen Link an.',
-      fr: 'Votre compte n’a pas encore de mot de passe, car vous vous connectez autrement. Choisissez-en d’abord un : demandez un lien sur la page de votre compte.',
+      fr: 'Votre compte n’a pas encore de mot de passe, car vous vous connectez autrement. Choisissez-en d’abord un : demandez un lien sur la page de votre compte.',
       es: 'Tu cuenta aún no tiene contraseña, porque inicias sesión de otra forma. Elige una primero: pide un enlace en la página de tu cuenta.',
       pt: 'Sua conta ainda não tem senha, porque você entra de outra forma. Escolha uma primeiro: peça um link na página da sua conta.',
     },
@@ -167,7 +167,7 @@ export const account = {
   },
   'You have an unsettled balance in: {programs}. Wait until it is paid or settled.': {
     de: 'Sie haben noch offene Beträge bei: {programs}. Warten Sie, bis sie bezahlt oder ausgeglichen sind.',
-    fr: 'Vous avez encore un solde non réglé chez : {programs}. Attendez qu’il soit payé ou réglé.',
+    fr: 'Vous avez encore un solde non réglé chez : {programs}. Attendez qu’il soit payé ou réglé.',
     es: 'Aún tienes un saldo sin liquidar en: {programs}. Espera a que se pague o se liquide.',
     pt: 'Você ainda tem um saldo em aberto em: {programs}. Espere até que ele seja pago ou quitado.',
   },
@@ -196,7 +196,7 @@ export const account = {
   },
   'Once a day: the commissions of the previous day.': {
     de: 'Einmal am Tag: die Provisionen des Vortags.',
-    fr: 'Une fois par jour : les commissions de la veille.',
+    fr: 'Une fois par jour : les commissions de la veille.',
     es: 'Una vez al día: las comisiones del día anterior.',
     pt: 'Uma vez por dia: as comissões do dia anterior.',
   },
@@ -214,7 +214,7 @@ export const account = {
   },
   'At the start of a month: the statement of the previous month.': {
     de: 'Am Anfang eines Monats: die Abrechnung des Vormonats.',
-    fr: 'En début de mois : le relevé du mois précédent.',
+    fr: 'En début de mois : le relevé du mois précédent.',
     es: 'A principios de mes: el extracto del mes anterior.',
     pt: 'No começo do mês: o extrato do mês anterior.',
   },
@@ -288,7 +288,7 @@ export const account = {
   'Stop these e-mails': mails['Stop these e-mails'],
   'You will no longer get e-mails about this:': {
     de: 'Darüber erhalten Sie dann keine E-Mails mehr:',
-    fr: 'Vous ne recevrez plus d’e-mails à ce sujet :',
+    fr: 'Vous ne recevrez plus d’e-mails à ce sujet :',
     es: 'Ya no recibirás correos sobre esto:',
     pt: 'Você não vai mais receber e-mails sobre isto:',
   },
@@ -306,7 +306,7 @@ export const account = {
   },
   'You no longer get e-mails about this:': {
     de: 'Darüber erhalten Sie keine E-Mails mehr:',
-    fr: 'Vous ne recevez plus d’e-mails à ce sujet :',
+    fr: 'Vous ne recevez plus d’e-mails à ce sujet :',
     es: 'Ya no recibes correos sobre esto:',
     pt: 'Você não recebe mais e-mails sobre isto:',
   },
@@ -339,7 +339,7 @@ export const account = {
   },
   'Sign out everywhere? You also have to sign in again on this device.': {
     de: 'Überall abmelden? Auch auf diesem Gerät müssen Sie sich neu anmelden.',
-    fr: 'Vous déconnecter partout ? Vous devrez aussi vous reconnecter sur cet appareil.',
+    fr: 'Vous déconnecter partout ? Vous devrez aussi vous reconnecter sur cet appareil.',
     es: '¿Cerrar todas las sesiones? También tendrás que iniciar sesión de nuevo en este dispositivo.',
     pt: 'Sair em todos os lugares? Você também terá que entrar de novo neste dispositivo.',
   },
@@ -360,7 +360,7 @@ export const account = {
   'Ends (UTC)': { de: 'Endet (UTC)', fr: 'Fin (UTC)', es: 'Termina (UTC)', pt: 'Termina (UTC)' },
   'Sign out {device}': {
     de: '{device} abmelden',
-    fr: 'Déconnecter : {device}',
+    fr: 'Déconnecter : {device}',
     es: 'Cerrar la sesión: {device}',
     pt: 'Encerrar a sessão: {device}',
   },
@@ -475,7 +475,7 @@ export const account = {
   },
   'Or enter this key:': {
     de: 'Oder geben Sie diesen Schlüssel ein:',
-    fr: 'Ou saisissez cette clé :',
+    fr: 'Ou saisissez cette clé :',
     es: 'O escribe esta clave:',
     pt: 'Ou digite esta chave:',
   },
@@ -532,13 +532,13 @@ export const account = {
   'Confirm your e-mail address': mails['Confirm your e-mail address'],
   'Change the address of your account to {email}?': {
     de: 'Die Adresse Ihres Kontos auf {email} ändern?',
-    fr: 'Remplacer l’adresse de votre compte par {email} ?',
+    fr: 'Remplacer l’adresse de votre compte par {email} ?',
     es: '¿Cambiar la dirección de tu cuenta a {email}?',
     pt: 'Alterar o endereço da sua conta para {email}?',
   },
   'Is this address yours?': {
     de: 'Ist das Ihre Adresse?',
-    fr: 'Est-ce votre adresse ?',
+    fr: 'Est-ce votre adresse ?',
     es: '¿Es esta tu dirección?',
     pt: 'Este endereço é seu?',
   },

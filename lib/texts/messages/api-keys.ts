@@ -14,7 +14,7 @@ export const apiKeys = {
   'New key': { de: 'Neuer Schlüssel', fr: 'Nouvelle clé', es: 'Clave nueva', pt: 'Nova chave' },
   "Copy it now: it won't be shown again. The <a>reference</a> explains the calls.": {
     de: 'Kopieren Sie ihn jetzt: Er wird nicht noch einmal angezeigt. Die <a>Referenz</a> erklärt die Aufrufe.',
-    fr: 'Copiez-la maintenant : elle ne sera plus affichée. La <a>référence</a> explique les appels.',
+    fr: 'Copiez-la maintenant : elle ne sera plus affichée. La <a>référence</a> explique les appels.',
     es: 'Cópiala ahora: no se mostrará otra vez. La <a>referencia</a> explica las llamadas.',
     pt: 'Copie-a agora: ela não será exibida de novo. A <a>referência</a> explica as chamadas.',
   },
@@ -43,7 +43,7 @@ export const apiKeys = {
   },
   'Revoke this key? Calls with this key fail immediately and permanently.': {
     de: 'Diesen Schlüssel widerrufen? Aufrufe mit ihm schlagen sofort und dauerhaft fehl.',
-    fr: 'Révoquer cette clé ? Les appels avec cette clé échouent aussitôt et définitivement.',
+    fr: 'Révoquer cette clé ? Les appels avec cette clé échouent aussitôt et définitivement.',
     es: '¿Revocar esta clave? Las llamadas con ella fallan de inmediato y para siempre.',
     pt: 'Revogar esta chave? As chamadas com ela falham imediatamente e para sempre.',
   },

@@ -10,7 +10,7 @@ export const embed = {
   },
   'Your codes for buyers: {codes}': {
     de: 'Ihre Codes für Käufer: {codes}',
-    fr: 'Vos codes pour les acheteurs : {codes}',
+    fr: 'Vos codes pour les acheteurs : {codes}',
     es: 'Tus códigos para compradores: {codes}',
     pt: 'Seus códigos para compradores: {codes}',
   },

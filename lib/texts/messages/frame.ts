@@ -26,7 +26,7 @@ export const frame = {
   'New program…': { de: 'Neues Programm…', fr: 'Nouveau programme…', es: 'Nuevo programa…', pt: 'Novo programa…' },
   'Partner: {name}': {
     de: 'Partner: {name}',
-    fr: 'Partenaire : {name}',
+    fr: 'Partenaire : {name}',
     es: 'Afiliado: {name}',
     pt: 'Afiliado: {name}',
   },
@@ -67,7 +67,7 @@ export const frame = {
   },
   'Confirm your e-mail address: we sent a link to {email}.': {
     de: 'Bestätigen Sie Ihre E-Mail-Adresse: Wir haben einen Link an {email} gesendet.',
-    fr: 'Confirmez votre adresse e-mail : nous avons envoyé un lien à {email}.',
+    fr: 'Confirmez votre adresse e-mail : nous avons envoyé un lien à {email}.',
     es: 'Confirma tu dirección de correo: hemos enviado un enlace a {email}.',
     pt: 'Confirme seu endereço de e-mail: enviamos um link para {email}.',
   },
@@ -106,7 +106,7 @@ export const frame = {
   Cancel: { de: 'Abbrechen', fr: 'Annuler', es: 'Cancelar', pt: 'Cancelar' },
   Copy: { de: 'Kopieren', fr: 'Copier', es: 'Copiar', pt: 'Copiar' },
   Copied: { de: 'Kopiert', fr: 'Copié', es: 'Copiado', pt: 'Copiado' },
-  'Copy {label}': { de: '{label} kopieren', fr: 'Copier : {label}', es: 'Copiar: {label}', pt: 'Copiar: {label}' },
+  'Copy {label}': { de: '{label} kopieren', fr: 'Copier : {label}', es: 'Copiar: {label}', pt: 'Copiar: {label}' },
   'That did not work': {
     de: 'Das hat nicht funktioniert',
     fr: 'Cela n’a pas fonctionné',
@@ -229,7 +229,7 @@ export const frame = {
   },
   'Something went wrong on our side. Send support this request id: {id}.': {
     de: 'Bei uns ist etwas schiefgegangen. Nennen Sie dem Support diese Nummer: {id}.',
-    fr: 'Une erreur s’est produite de notre côté. Indiquez ce numéro à l’assistance : {id}.',
+    fr: 'Une erreur s’est produite de notre côté. Indiquez ce numéro à l’assistance : {id}.',
     es: 'Algo ha fallado por nuestra parte. Indica este número al soporte: {id}.',
     pt: 'Algo deu errado do nosso lado. Informe este número ao suporte: {id}.',
   },

@@ -16,7 +16,7 @@ export const join = {
   },
   'Not yours? Sign out first.': {
     de: 'Nicht Ihres? Melden Sie sich zuerst ab.',
-    fr: 'Ce n’est pas le vôtre ? Déconnectez-vous d’abord.',
+    fr: 'Ce n’est pas le vôtre ? Déconnectez-vous d’abord.',
     es: '¿No es la tuya? Cierra sesión primero.',
     pt: 'Não é a sua? Saia primeiro.',
   },
@@ -34,7 +34,7 @@ export const join = {
   },
   'Enable JavaScript to apply: the robot check needs it.': {
     de: 'Aktivieren Sie JavaScript, um sich zu bewerben: Die Prüfung gegen Roboter benötigt es.',
-    fr: 'Activez JavaScript pour postuler : la vérification anti-robot en a besoin.',
+    fr: 'Activez JavaScript pour postuler : la vérification anti-robot en a besoin.',
     es: 'Activa JavaScript para apuntarte: la comprobación contra robots lo necesita.',
     pt: 'Ative o JavaScript para se inscrever: a verificação contra robôs precisa dele.',
   },
@@ -142,7 +142,7 @@ export const join = {
   'Many people have applied today. Your browser solves a small task, which takes some seconds. Then press “Apply” again.':
     {
       de: 'Heute haben sich viele Menschen beworben. Ihr Browser löst eine kleine Aufgabe, was einige Sekunden dauert. Klicken Sie danach noch einmal auf „Bewerben“.',
-      fr: 'Beaucoup de personnes ont postulé aujourd’hui. Votre navigateur résout une petite tâche, ce qui prend quelques secondes. Appuyez ensuite de nouveau sur « Postuler ».',
+      fr: 'Beaucoup de personnes ont postulé aujourd’hui. Votre navigateur résout une petite tâche, ce qui prend quelques secondes. Appuyez ensuite de nouveau sur « Postuler ».',
       es: 'Hoy se ha apuntado mucha gente. Tu navegador resuelve una pequeña tarea, que tarda unos segundos. Después pulsa otra vez «Enviar solicitud».',
       pt: 'Muitas pessoas se inscreveram hoje. Seu navegador resolve uma pequena tarefa, que leva alguns segundos. Depois, clique em “Inscrever-se” de novo.',
     },
@@ -222,7 +222,7 @@ export const join = {
   },
   'Withdraw the application? We will delete all its data.': {
     de: 'Die Bewerbung zurückziehen? Wir löschen alle ihre Daten.',
-    fr: 'Retirer la candidature ? Nous supprimerons toutes ses données.',
+    fr: 'Retirer la candidature ? Nous supprimerons toutes ses données.',
     es: '¿Retirar la solicitud? Borraremos todos sus datos.',
     pt: 'Retirar a inscrição? Apagaremos todos os dados dela.',
   },
@@ -240,7 +240,7 @@ export const join = {
   },
   "It hasn't been sent yet. Is this your application?": {
     de: 'Sie wurde noch nicht abgeschickt. Ist das Ihre Bewerbung?',
-    fr: 'Elle n’a pas encore été envoyée. Est-ce votre candidature ?',
+    fr: 'Elle n’a pas encore été envoyée. Est-ce votre candidature ?',
     es: 'Aún no se ha enviado. ¿Es tu solicitud?',
     pt: 'Ela ainda não foi enviada. Esta inscrição é sua?',
   },
@@ -264,7 +264,7 @@ export const join = {
   },
   'Thank you! Your application was sent.': {
     de: 'Vielen Dank! Ihre Bewerbung wurde abgeschickt.',
-    fr: 'Merci ! Votre candidature a été envoyée.',
+    fr: 'Merci ! Votre candidature a été envoyée.',
     es: '¡Gracias! Tu solicitud se ha enviado.',
     pt: 'Obrigado! Sua inscrição foi enviada.',
   },
@@ -458,7 +458,7 @@ export const join = {
   },
   'What could you earn?': {
     de: 'Was könnten Sie verdienen?',
-    fr: 'Combien pourriez-vous gagner ?',
+    fr: 'Combien pourriez-vous gagner ?',
     es: '¿Cuánto podrías ganar?',
     pt: 'Quanto você poderia ganhar?',
   },

@@ -8,7 +8,7 @@ export const mails = {
   'Hello {name},': { de: 'Guten Tag {name},', fr: 'Bonjour {name},', es: 'Hola, {name}:', pt: 'Olá, {name},' },
   '{about}: {program}': {
     de: '{about}: {program}',
-    fr: '{about} : {program}',
+    fr: '{about} : {program}',
     es: '{about}: {program}',
     pt: '{about}: {program}',
   },
@@ -34,13 +34,13 @@ export const mails = {
   },
   'We e-mail you about this once a day: {topics}.': {
     de: 'Darüber informieren wir Sie einmal am Tag per E-Mail: {topics}.',
-    fr: 'Nous vous écrivons à ce sujet une fois par jour : {topics}.',
+    fr: 'Nous vous écrivons à ce sujet une fois par jour : {topics}.',
     es: 'Te escribimos sobre esto una vez al día: {topics}.',
     pt: 'Enviamos e-mails sobre isto uma vez por dia: {topics}.',
   },
   'We e-mail you about this at once: {topics}.': {
     de: 'Darüber informieren wir Sie sofort per E-Mail: {topics}.',
-    fr: 'Nous vous écrivons aussitôt à ce sujet : {topics}.',
+    fr: 'Nous vous écrivons aussitôt à ce sujet : {topics}.',
     es: 'Te escribimos sobre esto al momento: {topics}.',
     pt: 'Enviamos e-mails sobre isto na hora: {topics}.',
   },
@@ -78,7 +78,7 @@ export const mails = {
   'Somebody, probably you, applied to become a partner of {name} with this address. Check the application and confirm it within {days} days:':
     {
       de: 'Jemand, wahrscheinlich Sie, hat sich mit dieser Adresse als Partner von {name} beworben. Prüfen Sie die Bewerbung und bestätigen Sie sie innerhalb von {days} Tagen:',
-      fr: 'Quelqu’un, sans doute vous, a postulé avec cette adresse pour devenir partenaire de {name}. Vérifiez la candidature et confirmez-la sous {days} jours :',
+      fr: 'Quelqu’un, sans doute vous, a postulé avec cette adresse pour devenir partenaire de {name}. Vérifiez la candidature et confirmez-la sous {days} jours :',
       es: 'Alguien, probablemente tú, ha solicitado con esta dirección ser afiliado de {name}. Revisa la solicitud y confírmala en {days} días:',
       pt: 'Alguém, provavelmente você, se inscreveu com este endereço para ser afiliado de {name}. Confira a inscrição e confirme-a em {days} dias:',
     },
@@ -96,7 +96,7 @@ export const mails = {
   },
   'You are already a partner of {name}. Sign in to see your links: {address}': {
     de: 'Sie sind bereits Partner von {name}. Melden Sie sich an, um Ihre Links zu sehen: {address}',
-    fr: 'Vous êtes déjà partenaire de {name}. Connectez-vous pour voir vos liens : {address}',
+    fr: 'Vous êtes déjà partenaire de {name}. Connectez-vous pour voir vos liens : {address}',
     es: 'Ya eres afiliado de {name}. Inicia sesión para ver tus enlaces: {address}',
     pt: 'Você já é afiliado de {name}. Entre para ver seus links: {address}',
   },
@@ -126,13 +126,13 @@ export const mails = {
   },
   '{name} approved your application. Here are your links:': {
     de: '{name} hat Ihre Bewerbung angenommen. Hier sind Ihre Links:',
-    fr: '{name} a accepté votre candidature. Voici vos liens :',
+    fr: '{name} a accepté votre candidature. Voici vos liens :',
     es: '{name} ha aprobado tu solicitud. Aquí están tus enlaces:',
     pt: '{name} aprovou sua inscrição. Aqui estão seus links:',
   },
   '{name} approved your application. Accept the invitation within 14 days to get your links and see what you earn:': {
     de: '{name} hat Ihre Bewerbung angenommen. Nehmen Sie die Einladung innerhalb von 14 Tagen an, um Ihre Links zu erhalten und Ihre Einnahmen zu sehen:',
-    fr: '{name} a accepté votre candidature. Acceptez l’invitation sous 14 jours pour obtenir vos liens et suivre vos gains :',
+    fr: '{name} a accepté votre candidature. Acceptez l’invitation sous 14 jours pour obtenir vos liens et suivre vos gains :',
     es: '{name} ha aprobado tu solicitud. Acepta la invitación en 14 días para recibir tus enlaces y ver lo que ganas:',
     pt: '{name} aprovou sua inscrição. Aceite o convite em 14 dias para receber seus links e ver quanto você ganha:',
   },
@@ -168,13 +168,13 @@ export const mails = {
   },
   'Accept within {days} days:': {
     de: 'Nehmen Sie innerhalb von {days} Tagen an:',
-    fr: 'Acceptez sous {days} jours :',
+    fr: 'Acceptez sous {days} jours :',
     es: 'Acepta en {days} días:',
     pt: 'Aceite em {days} dias:',
   },
   'If you do not know them, do nothing: nothing about you is shared.': {
     de: 'Wenn Sie die Person nicht kennen, tun Sie nichts: Nichts über Sie wird weitergegeben.',
-    fr: 'Si vous ne connaissez pas cette personne, ne faites rien : rien de vous n’est partagé.',
+    fr: 'Si vous ne connaissez pas cette personne, ne faites rien : rien de vous n’est partagé.',
     es: 'Si no conoces a esta persona, no hagas nada: no se comparte nada sobre ti.',
     pt: 'Se você não conhece esta pessoa, não faça nada: nada sobre você é compartilhado.',
   },
@@ -193,7 +193,7 @@ export const mails = {
   },
   "If this wasn't you, choose a new password now and set the address again:": {
     de: 'Wenn Sie das nicht waren, wählen Sie jetzt ein neues Passwort und legen Sie die Adresse erneut fest:',
-    fr: 'Si ce n’était pas vous, choisissez maintenant un nouveau mot de passe et définissez à nouveau l’adresse :',
+    fr: 'Si ce n’était pas vous, choisissez maintenant un nouveau mot de passe et définissez à nouveau l’adresse :',
     es: 'Si no has sido tú, elige ahora una contraseña nueva y vuelve a indicar la dirección:',
     pt: 'Se não foi você, escolha agora uma nova senha e defina o endereço de novo:',
   },
@@ -217,13 +217,13 @@ export const mails = {
   },
   'Somebody, probably you, tried to create an account with this address. You already have an account. Sign in here:': {
     de: 'Jemand, wahrscheinlich Sie, wollte mit dieser Adresse ein Konto erstellen. Sie haben bereits ein Konto. Melden Sie sich hier an:',
-    fr: 'Quelqu’un, sans doute vous, a essayé de créer un compte avec cette adresse. Vous avez déjà un compte. Connectez-vous ici :',
+    fr: 'Quelqu’un, sans doute vous, a essayé de créer un compte avec cette adresse. Vous avez déjà un compte. Connectez-vous ici :',
     es: 'Alguien, probablemente tú, ha intentado crear una cuenta con esta dirección. Ya tienes una cuenta. Inicia sesión aquí:',
     pt: 'Alguém, provavelmente você, tentou criar uma conta com este endereço. Você já tem uma conta. Entre aqui:',
   },
   'Forgot your password? Choose a new one here:': {
     de: 'Passwort vergessen? Wählen Sie hier ein neues:',
-    fr: 'Mot de passe oublié ? Choisissez-en un nouveau ici :',
+    fr: 'Mot de passe oublié ? Choisissez-en un nouveau ici :',
     es: '¿Has olvidado tu contraseña? Elige una nueva aquí:',
     pt: 'Esqueceu sua senha? Escolha uma nova aqui:',
   },
@@ -235,7 +235,7 @@ export const mails = {
   },
   'Somebody, probably you, asked for a new password. Choose a new one here within an hour:': {
     de: 'Jemand, wahrscheinlich Sie, hat ein neues Passwort angefordert. Wählen Sie hier innerhalb einer Stunde ein neues:',
-    fr: 'Quelqu’un, sans doute vous, a demandé un nouveau mot de passe. Choisissez-en un ici dans l’heure :',
+    fr: 'Quelqu’un, sans doute vous, a demandé un nouveau mot de passe. Choisissez-en un ici dans l’heure :',
     es: 'Alguien, probablemente tú, ha pedido una contraseña nueva. Elige una aquí en el plazo de una hora:',
     pt: 'Alguém, provavelmente você, pediu uma nova senha. Escolha uma aqui em até uma hora:',
   },
@@ -253,7 +253,7 @@ export const mails = {
   },
   'Somebody, probably you, created an account with this address. If it is yours, confirm it within a day:': {
     de: 'Jemand, wahrscheinlich Sie, hat mit dieser Adresse ein Konto erstellt. Wenn es Ihres ist, bestätigen Sie die Adresse innerhalb eines Tages:',
-    fr: 'Quelqu’un, sans doute vous, a créé un compte avec cette adresse. Si c’est la vôtre, confirmez-la dans la journée :',
+    fr: 'Quelqu’un, sans doute vous, a créé un compte avec cette adresse. Si c’est la vôtre, confirmez-la dans la journée :',
     es: 'Alguien, probablemente tú, ha creado una cuenta con esta dirección. Si es tuya, confírmala en el plazo de un día:',
     pt: 'Alguém, provavelmente você, criou uma conta com este endereço. Se ele é seu, confirme-o em até um dia:',
   },
@@ -266,7 +266,7 @@ export const mails = {
   'Somebody, probably you, wanted to use this address for another account. You already have an account. Sign in here:':
     {
       de: 'Jemand, wahrscheinlich Sie, wollte diese Adresse für ein anderes Konto verwenden. Sie haben bereits ein Konto. Melden Sie sich hier an:',
-      fr: 'Quelqu’un, sans doute vous, a voulu utiliser cette adresse pour un autre compte. Vous avez déjà un compte. Connectez-vous ici :',
+      fr: 'Quelqu’un, sans doute vous, a voulu utiliser cette adresse pour un autre compte. Vous avez déjà un compte. Connectez-vous ici :',
       es: 'Alguien, probablemente tú, ha querido usar esta dirección para otra cuenta. Ya tienes una cuenta. Inicia sesión aquí:',
       pt: 'Alguém, provavelmente você, quis usar este endereço em outra conta. Você já tem uma conta. Entre aqui:',
     },
@@ -278,7 +278,7 @@ export const mails = {
   },
   'Somebody, probably you, wants to use this address for their account. If it is yours, confirm it within a day:': {
     de: 'Jemand, wahrscheinlich Sie, möchte diese Adresse für ein Konto verwenden. Wenn es Ihre ist, bestätigen Sie sie innerhalb eines Tages:',
-    fr: 'Quelqu’un, sans doute vous, veut utiliser cette adresse pour son compte. Si c’est la vôtre, confirmez-la dans la journée :',
+    fr: 'Quelqu’un, sans doute vous, veut utiliser cette adresse pour son compte. Si c’est la vôtre, confirmez-la dans la journée :',
     es: 'Alguien, probablemente tú, quiere usar esta dirección para su cuenta. Si es tuya, confírmala en el plazo de un día:',
     pt: 'Alguém, provavelmente você, quer usar este endereço na própria conta. Se ele é seu, confirme-o em até um dia:',
   },
@@ -303,7 +303,7 @@ export const mails = {
     },
   "If this wasn't you, choose a new password now, which signs everybody else out:": {
     de: 'Wenn Sie das nicht waren, wählen Sie jetzt ein neues Passwort. Damit werden alle anderen abgemeldet:',
-    fr: 'Si ce n’était pas vous, choisissez maintenant un nouveau mot de passe, ce qui déconnecte toutes les autres personnes :',
+    fr: 'Si ce n’était pas vous, choisissez maintenant un nouveau mot de passe, ce qui déconnecte toutes les autres personnes :',
     es: 'Si no has sido tú, elige ahora una contraseña nueva, lo que cierra todas las demás sesiones:',
     pt: 'Se não foi você, escolha agora uma nova senha, o que encerra todas as outras sessões:',
   },

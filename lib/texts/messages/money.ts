@@ -119,7 +119,7 @@ export const money = {
   },
   'never credited: shadow mode': {
     de: 'nie gutgeschrieben: Schattenmodus',
-    fr: 'jamais créditée : mode fantôme',
+    fr: 'jamais créditée : mode fantôme',
     es: 'nunca se abona: modo sombra',
     pt: 'nunca creditada: modo sombra',
   },
@@ -287,7 +287,7 @@ export const money = {
   },
   'Cancel this payout? The amount stays in your balance.': {
     de: 'Diese Auszahlung abbrechen? Der Betrag bleibt in Ihrem Guthaben.',
-    fr: 'Annuler ce versement ? Le montant reste dans votre solde.',
+    fr: 'Annuler ce versement ? Le montant reste dans votre solde.',
     es: '¿Cancelar este pago? El importe se queda en tu saldo.',
     pt: 'Cancelar este pagamento? O valor fica no seu saldo.',
   },
@@ -299,7 +299,7 @@ export const money = {
   },
   'Monthly statements:': {
     de: 'Monatliche Kontoauszüge:',
-    fr: 'Relevés mensuels :',
+    fr: 'Relevés mensuels :',
     es: 'Extractos mensuales:',
     pt: 'Extratos mensais:',
   },
@@ -319,7 +319,7 @@ export const money = {
   From: { de: 'Von', fr: 'De', es: 'De', pt: 'De' },
   '{program}: {amount} available': {
     de: '{program}: {amount} verfügbar',
-    fr: '{program} : {amount} disponibles',
+    fr: '{program} : {amount} disponibles',
     es: '{program}: {amount} disponibles',
     pt: '{program}: {amount} disponíveis',
   },
@@ -866,7 +866,7 @@ export const money = {
   },
   'This program pays this amount once you have filed a tax form under Documents.': {
     de: 'Dieses Programm zahlt diesen Betrag, sobald Sie unter „Dokumente“ ein Steuerformular eingereicht haben.',
-    fr: 'Ce programme verse ce montant une fois que vous avez déposé un formulaire fiscal sous « Documents ».',
+    fr: 'Ce programme verse ce montant une fois que vous avez déposé un formulaire fiscal sous « Documents ».',
     es: 'Este programa paga este importe cuando hayas presentado un formulario fiscal en «Documentos».',
     pt: 'Este programa paga este valor depois que você enviar um formulário fiscal em “Documentos”.',
   },
@@ -975,7 +975,7 @@ export const money = {
   'Self-billing: the program issues the invoices for your commissions in your name. You do not issue invoices for them yourself.':
     {
       de: 'Gutschriftsverfahren: Das Programm stellt die Rechnungen für Ihre Provisionen in Ihrem Namen aus. Sie stellen dafür selbst keine Rechnungen.',
-      fr: 'Autofacturation : le programme établit en votre nom les factures de vos commissions. Vous ne les établissez pas vous-même.',
+      fr: 'Autofacturation : le programme établit en votre nom les factures de vos commissions. Vous ne les établissez pas vous-même.',
       es: 'Autofacturación: el programa emite en tu nombre las facturas de tus comisiones. Tú no las emites.',
       pt: 'Autofaturamento: o programa emite em seu nome as faturas das suas comissões. Você não as emite.',
     },

@@ -8,7 +8,7 @@ export const notifications = {
     es: 'por la venta {id}',
     pt: 'pela venda {id}',
   },
-  'Reason: {reason}': { de: 'Grund: {reason}', fr: 'Motif : {reason}', es: 'Motivo: {reason}', pt: 'Motivo: {reason}' },
+  'Reason: {reason}': { de: 'Grund: {reason}', fr: 'Motif : {reason}', es: 'Motivo: {reason}', pt: 'Motivo: {reason}' },
   'You earned {amount} from {count} commissions on {day}.': {
     en: {
       one: 'You earned {amount} from a commission on {day}.',
@@ -39,13 +39,13 @@ export const notifications = {
   },
   'Your commission{sale} was reversed: {amount} is deducted from your balance.': {
     de: 'Ihre Provision{sale} wurde storniert: {amount} werden von Ihrem Guthaben abgezogen.',
-    fr: 'Votre commission{sale} a été annulée : {amount} sont déduits de votre solde.',
+    fr: 'Votre commission{sale} a été annulée : {amount} sont déduits de votre solde.',
     es: 'Tu comisión{sale} se ha anulado: se descuentan {amount} de tu saldo.',
     pt: 'Sua comissão{sale} foi estornada: {amount} são descontados do seu saldo.',
   },
   'Your commission{sale} was reversed: {amount} will not be credited.': {
     de: 'Ihre Provision{sale} wurde storniert: {amount} werden nicht gutgeschrieben.',
-    fr: 'Votre commission{sale} a été annulée : {amount} ne seront pas crédités.',
+    fr: 'Votre commission{sale} a été annulée : {amount} ne seront pas crédités.',
     es: 'Tu comisión{sale} se ha anulado: no se abonarán {amount}.',
     pt: 'Sua comissão{sale} foi estornada: {amount} não serão creditados.',
   },
@@ -123,13 +123,13 @@ export const notifications = {
   },
   'Your payout of {amount} is waiting for you. Claim it through the e-mail from the payment provider.': {
     de: 'Ihre Auszahlung von {amount} wartet auf Sie: Nehmen Sie sie in der E-Mail des Zahlungsanbieters an.',
-    fr: 'Votre versement de {amount} vous attend : acceptez-le dans l’e-mail du prestataire de paiement.',
+    fr: 'Votre versement de {amount} vous attend : acceptez-le dans l’e-mail du prestataire de paiement.',
     es: 'Tu pago de {amount} te espera: acéptalo en el correo del proveedor de pagos.',
     pt: 'Seu pagamento de {amount} espera por você: resgate-o no e-mail do provedor de pagamentos.',
   },
   'Your payout of {amount} is waiting for you. Claim it through the e-mail from the payment provider before {day}.': {
     de: 'Ihre Auszahlung von {amount} wartet auf Sie: Nehmen Sie sie vor dem {day} in der E-Mail des Zahlungsanbieters an.',
-    fr: 'Votre versement de {amount} vous attend : acceptez-le dans l’e-mail du prestataire de paiement avant le {day}.',
+    fr: 'Votre versement de {amount} vous attend : acceptez-le dans l’e-mail du prestataire de paiement avant le {day}.',
     es: 'Tu pago de {amount} te espera: acéptalo en el correo del proveedor de pagos antes del {day}.',
     pt: 'Seu pagamento de {amount} espera por você: resgate-o no e-mail do provedor de pagamentos antes de {day}.',
   },

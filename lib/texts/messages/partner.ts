@@ -215,7 +215,7 @@ export const partner = {
   },
   'No {title} in this period': {
     de: 'Keine {title} in diesem Zeitraum',
-    fr: 'Aucun résultat sur cette période : {title}',
+    fr: 'Aucun résultat sur cette période : {title}',
     es: 'Nada en este periodo: {title}',
     pt: 'Nada neste período: {title}',
   },
@@ -228,13 +228,13 @@ export const partner = {
   Day: { de: 'Tag', fr: 'Jour', es: 'Día', pt: 'Dia' },
   'You left this program: clicks on your links are refused. You keep your earnings.': {
     de: 'Sie haben dieses Programm verlassen: Klicks auf Ihre Links werden abgelehnt. Ihre Einnahmen behalten Sie.',
-    fr: 'Vous avez quitté ce programme : les clics sur vos liens sont refusés. Vous conservez vos gains.',
+    fr: 'Vous avez quitté ce programme : les clics sur vos liens sont refusés. Vous conservez vos gains.',
     es: 'Has dejado este programa: se rechazan los clics en tus enlaces. Conservas tus ganancias.',
     pt: 'Você saiu deste programa: os cliques nos seus links são recusados. Você mantém seus ganhos.',
   },
   'This program ended the partnership: clicks on your links are refused. You keep your earnings.': {
     de: 'Dieses Programm hat die Partnerschaft beendet: Klicks auf Ihre Links werden abgelehnt. Ihre Einnahmen behalten Sie.',
-    fr: 'Ce programme a mis fin au partenariat : les clics sur vos liens sont refusés. Vous conservez vos gains.',
+    fr: 'Ce programme a mis fin au partenariat : les clics sur vos liens sont refusés. Vous conservez vos gains.',
     es: 'Este programa terminó la afiliación: se rechazan los clics en tus enlaces. Conservas tus ganancias.',
     pt: 'Este programa encerrou a afiliação: os cliques nos seus links são recusados. Você mantém seus ganhos.',
   },
@@ -277,7 +277,7 @@ export const partner = {
   },
   'Your code for buyers: {sales}, {amount} earned': {
     de: 'Ihr Code für Käufer: {sales}, {amount} verdient',
-    fr: 'Votre code pour les acheteurs : {sales}, {amount} gagnés',
+    fr: 'Votre code pour les acheteurs : {sales}, {amount} gagnés',
     es: 'Tu código para compradores: {sales}, {amount} ganados',
     pt: 'Seu código para compradores: {sales}, {amount} ganhos',
   },
@@ -290,7 +290,7 @@ export const partner = {
   'Leave {name}': { de: '{name} verlassen', fr: 'Quitter {name}', es: 'Dejar {name}', pt: 'Sair de {name}' },
   'Leave {name}? Your links and codes there stop working. You keep your earnings.': {
     de: '{name} verlassen? Ihre Links und Codes funktionieren dort dann nicht mehr. Ihre Einnahmen behalten Sie.',
-    fr: 'Quitter {name} ? Vos liens et codes n’y fonctionneront plus. Vous conservez vos gains.',
+    fr: 'Quitter {name} ? Vos liens et codes n’y fonctionneront plus. Vous conservez vos gains.',
     es: '¿Dejar {name}? Tus enlaces y códigos dejarán de funcionar allí. Conservas tus ganancias.',
     pt: 'Sair de {name}? Seus links e códigos lá deixam de funcionar. Você mantém seus ganhos.',
   },

@@ -96,7 +96,7 @@ export const postbacks = {
     es: 'Debe empezar por https:// y llegar a un host público. Los marcadores van después del signo de interrogación.',
     pt: 'Deve começar com https:// e alcançar um host público. Os marcadores ficam depois do ponto de interrogação.',
   },
-  'Placeholders:': { de: 'Platzhalter:', fr: 'Variables :', es: 'Marcadores:', pt: 'Marcadores:' },
+  'Placeholders:': { de: 'Platzhalter:', fr: 'Variables :', es: 'Marcadores:', pt: 'Marcadores:' },
   "{commission} is negative if a commission was reversed. {sub1} is the value of your link's {parameter} parameter. A failed postback is sent again for up to three days.":
     {
       de: '{commission} ist negativ, wenn eine Provision storniert wurde. {sub1} ist der Wert des Parameters {parameter} Ihres Links. Ein fehlgeschlagener Postback wird bis zu drei Tage lang erneut gesendet.',
@@ -168,7 +168,7 @@ export const postbacks = {
   },
   'Rotate the secret? The current secret keeps signing for a day.': {
     de: 'Secret erneuern? Das bisherige signiert noch einen Tag lang mit.',
-    fr: 'Renouveler le secret ? L’actuel signe encore pendant un jour.',
+    fr: 'Renouveler le secret ? L’actuel signe encore pendant un jour.',
     es: '¿Renovar el secreto? El actual sigue firmando durante un día.',
     pt: 'Trocar o segredo? O atual continua assinando por um dia.',
   },
@@ -182,7 +182,7 @@ export const postbacks = {
   "Your server verifies each request with this secret. Copy it now: it won't be shown again. The verification is explained in the <a>documentation</a>.":
     {
       de: 'Ihr Server prüft mit diesem Secret jede Anfrage. Kopieren Sie es jetzt: Es wird nicht noch einmal angezeigt. Die Prüfung ist in der <a>Dokumentation</a> erklärt.',
-      fr: 'Votre serveur vérifie chaque requête avec ce secret. Copiez-le maintenant : il ne sera plus affiché. La vérification est expliquée dans la <a>documentation</a>.',
+      fr: 'Votre serveur vérifie chaque requête avec ce secret. Copiez-le maintenant : il ne sera plus affiché. La vérification est expliquée dans la <a>documentation</a>.',
       es: 'Tu servidor comprueba cada petición con este secreto. Cópialo ahora: no se volverá a mostrar. La comprobación se explica en la <a>documentación</a>.',
       pt: 'Seu servidor verifica cada requisição com este segredo. Copie-o agora: ele não será mostrado de novo. A verificação é explicada na <a>documentação</a>.',
     },
@@ -194,7 +194,7 @@ export const postbacks = {
   },
   'Delete this postback? It will not get any more events.': {
     de: 'Diesen Postback löschen? Es wird dann nichts mehr dorthin gesendet.',
-    fr: 'Supprimer ce postback ? Plus rien n’y sera envoyé.',
+    fr: 'Supprimer ce postback ? Plus rien n’y sera envoyé.',
     es: '¿Borrar este postback? No se enviará nada más allí.',
     pt: 'Apagar este postback? Nada mais será enviado para lá.',
   },

@@ -4,13 +4,13 @@ import type { Messages } from '../texts.ts'
 export const sale = {
   'Why this partner?': {
     de: 'Warum dieser Partner?',
-    fr: 'Pourquoi ce partenaire ?',
+    fr: 'Pourquoi ce partenaire ?',
     es: '¿Por qué este afiliado?',
     pt: 'Por que este afiliado?',
   },
   'Why no partner?': {
     de: 'Warum kein Partner?',
-    fr: 'Pourquoi aucun partenaire ?',
+    fr: 'Pourquoi aucun partenaire ?',
     es: '¿Por qué ningún afiliado?',
     pt: 'Por que nenhum afiliado?',
   },
@@ -146,7 +146,7 @@ export const sale = {
   },
   'Commission now: <strong>{amount}</strong>.': {
     de: 'Provision jetzt: <strong>{amount}</strong>.',
-    fr: 'Commission actuelle : <strong>{amount}</strong>.',
+    fr: 'Commission actuelle : <strong>{amount}</strong>.',
     es: 'Comisión actual: <strong>{amount}</strong>.',
     pt: 'Comissão atual: <strong>{amount}</strong>.',
   },
@@ -480,13 +480,13 @@ export const sale = {
   },
   'That click came through {other}, and the customer stayed with {code}: the first click decides in this program.': {
     de: 'Dieser Klick kam über {other}, und der Kunde blieb bei {code}: In diesem Programm entscheidet der erste Klick.',
-    fr: 'Ce clic venait de {other}, et le client est resté avec {code} : le premier clic décide dans ce programme.',
+    fr: 'Ce clic venait de {other}, et le client est resté avec {code} : le premier clic décide dans ce programme.',
     es: 'Ese clic llegó por {other}, y el cliente siguió con {code}: en este programa decide el primer clic.',
     pt: 'Esse clique veio por {other}, e o cliente ficou com {code}: neste programa o primeiro clique decide.',
   },
   'That click came through {other}, and the customer stayed with {code}: they had signed up or bought by then.': {
     de: 'Dieser Klick kam über {other}, und der Kunde blieb bei {code}: Er hatte sich schon angemeldet oder gekauft.',
-    fr: 'Ce clic venait de {other}, et le client est resté avec {code} : il s’était déjà inscrit ou avait déjà acheté.',
+    fr: 'Ce clic venait de {other}, et le client est resté avec {code} : il s’était déjà inscrit ou avait déjà acheté.',
     es: 'Ese clic llegó por {other}, y el cliente siguió con {code}: ya se había registrado o había comprado.',
     pt: 'Esse clique veio por {other}, e o cliente ficou com {code}: ele já tinha se cadastrado ou comprado.',
   },
@@ -542,7 +542,7 @@ export const sale = {
   },
   'Its products have different rules: {parts}. Together they earn {amount}.': {
     de: 'Seine Produkte haben verschiedene Regeln: {parts}. Zusammen bringen sie {amount}.',
-    fr: 'Ses produits ont des règles différentes : {parts}. Ensemble, ils rapportent {amount}.',
+    fr: 'Ses produits ont des règles différentes : {parts}. Ensemble, ils rapportent {amount}.',
     es: 'Sus productos tienen reglas distintas: {parts}. Juntos generan {amount}.',
     pt: 'Os produtos têm regras diferentes: {parts}. Juntos rendem {amount}.',
   },
@@ -560,9 +560,9 @@ export const sale = {
   },
   'By {rule}.': { de: 'Nach {rule}.', fr: 'Selon {rule}.', es: 'Según {rule}.', pt: 'Segundo {rule}.' },
   'The program paid 0% at that time, so it earns nothing.': {
-    de: 'Das Programm zahlte damals 0 %, deshalb bringt er nichts.',
-    fr: 'Le programme payait alors 0 %, donc elle ne rapporte rien.',
-    es: 'El programa pagaba entonces un 0 %, así que no genera nada.',
+    de: 'Das Programm zahlte damals 0 %, deshalb bringt er nichts.',
+    fr: 'Le programme payait alors 0 %, donc elle ne rapporte rien.',
+    es: 'El programa pagaba entonces un 0 %, así que no genera nada.',
     pt: 'O programa pagava 0% na época, então não rende nada.',
   },
   'It earns nothing.': {
@@ -676,25 +676,25 @@ export const sale = {
   },
   'To be reviewed: only a browser identified the customer.': {
     de: 'Zu prüfen: Nur ein Browser hat den Kunden erkannt.',
-    fr: 'À contrôler : seul un navigateur a identifié le client.',
+    fr: 'À contrôler : seul un navigateur a identifié le client.',
     es: 'Por revisar: solo un navegador identificó al cliente.',
     pt: 'A analisar: só um navegador identificou o cliente.',
   },
   'Corrected: the processor reported other amounts for the payment or its refunds.': {
     de: 'Korrigiert: Der Zahlungsanbieter hat andere Beträge der Zahlung oder ihrer Erstattungen gemeldet.',
-    fr: 'Corrigée : le prestataire a signalé d’autres montants du paiement ou de ses remboursements.',
+    fr: 'Corrigée : le prestataire a signalé d’autres montants du paiement ou de ses remboursements.',
     es: 'Corregida: el procesador comunicó otros importes del pago o de sus reembolsos.',
     pt: 'Corrigida: o processador informou outros valores do pagamento ou dos reembolsos.',
   },
   'Corrected from {before} to {after}: {base} without tax counts, according to the {source}.': {
     de: 'Korrigiert von {before} auf {after}: {base} ohne Steuer zählen, laut {source}.',
-    fr: 'Corrigée de {before} à {after} : {base} hors taxes comptent, selon {source}.',
+    fr: 'Corrigée de {before} à {after} : {base} hors taxes comptent, selon {source}.',
     es: 'Corregida de {before} a {after}: cuentan {base} sin impuestos, según {source}.',
     pt: 'Corrigida de {before} para {after}: contam {base} sem impostos, segundo {source}.',
   },
   'Chargeback of {amount}: the buyer disputed the payment.': {
     de: 'Rückbuchung von {amount}: Der Käufer hat die Zahlung angefochten.',
-    fr: 'Rétrofacturation de {amount} : l’acheteur a contesté le paiement.',
+    fr: 'Rétrofacturation de {amount} : l’acheteur a contesté le paiement.',
     es: 'Contracargo de {amount}: el comprador disputó el pago.',
     pt: 'Chargeback de {amount}: o comprador contestou o pagamento.',
   },
@@ -706,19 +706,19 @@ export const sale = {
   },
   '{amount} (of {asked}: no more was left)': {
     de: '{amount} (von {asked}: mehr war nicht übrig)',
-    fr: '{amount} (sur {asked} : il ne restait pas plus)',
+    fr: '{amount} (sur {asked} : il ne restait pas plus)',
     es: '{amount} (de {asked}: no quedaba más)',
     pt: '{amount} (de {asked}: não restava mais)',
   },
   'The chargeback of {amount} was returned: the disputed money came back.': {
     de: 'Die Rückbuchung von {amount} kam zurück: Das angefochtene Geld ist wieder da.',
-    fr: 'La rétrofacturation de {amount} a été annulée : l’argent contesté est revenu.',
+    fr: 'La rétrofacturation de {amount} a été annulée : l’argent contesté est revenu.',
     es: 'El contracargo de {amount} se revirtió: el dinero volvió.',
     pt: 'O chargeback de {amount} foi revertido: o dinheiro contestado voltou.',
   },
   'The refund of {amount} was returned: it failed or was canceled.': {
     de: 'Die Erstattung von {amount} kam zurück: Sie ist fehlgeschlagen oder wurde storniert.',
-    fr: 'Le remboursement de {amount} est revenu : il a échoué ou a été annulé.',
+    fr: 'Le remboursement de {amount} est revenu : il a échoué ou a été annulé.',
     es: 'El reembolso de {amount} volvió: falló o se canceló.',
     pt: 'O reembolso de {amount} voltou: falhou ou foi cancelado.',
   },
@@ -736,13 +736,13 @@ export const sale = {
   },
   "Approved before its hold period ended, and credited to the partner's balance.": {
     de: 'Vor dem Ende der Sperrfrist freigegeben: im Guthaben des Partners.',
-    fr: 'Approuvée avant la fin du délai de validation : dans le solde du partenaire.',
+    fr: 'Approuvée avant la fin du délai de validation : dans le solde du partenaire.',
     es: 'Aprobada antes del fin del periodo de retención: en el saldo del afiliado.',
     pt: 'Aprovada antes do fim do período de retenção: no saldo do afiliado.',
   },
   "Its hold period ended, and it was credited to the partner's balance.": {
     de: 'Die Sperrfrist ist zu Ende: im Guthaben des Partners.',
-    fr: 'Le délai de validation est terminé : dans le solde du partenaire.',
+    fr: 'Le délai de validation est terminé : dans le solde du partenaire.',
     es: 'El periodo de retención terminó: en el saldo del afiliado.',
     pt: 'O período de retenção terminou: no saldo do afiliado.',
   },
