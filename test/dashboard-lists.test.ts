@@ -343,11 +343,16 @@ test('a bulk action covers all rows that match but none that arrives meanwhile, 
       headers: { ...cookieOf(many), origin: stack.baseUrl },
       body: new URLSearchParams(fields),
     })
-  /** Sends the forms of a job's pages in turn. Returns the number of parts and the address of the job. */
+  const messageKinds = new Map<string, string | undefined>()
+  /** Sends the forms of a job's pages in turn, and keeps the kind of the message at the end. Returns the number of parts. */
   const finish = async (path: string, meanwhile?: (part: number) => Promise<void>) => {
     for (let parts = 1; parts < 9; parts++) {
       const response = await send(path)
-      if (response.status === 303) return parts
+      if (response.status === 303) {
+        const message = decodeURIComponent(response.headers.getSetCookie().join())
+        messageKinds.set(path, /"kind":"(\w+)"/.exec(message)?.[1])
+        return parts
+      }
       expect(await response.text()).toContain(`action="${path}"`)
       await meanwhile?.(parts)
     }
@@ -436,7 +441,7 @@ test('a bulk action covers all rows that match but none that arrives meanwhile, 
     if (path === 'move?q=ada' && to === first) continue
     expect((await read(job))[1]).toMatch(/(55 of 55|1 of 1) partners are .*action="[^"]+\/undo"/s)
     await finish(`${job}/undo`)
-    expect([path, await value()]).toEqual([path, before])
+    expect([path, await value(), messageKinds.get(`${job}/undo`)]).toEqual([path, before, 'good'])
   }
   // An approval can be undone until the partner has referred somebody or has had a custom rule.
   await stack.sql.query(
@@ -448,6 +453,7 @@ test('a bulk action covers all rows that match but none that arrives meanwhile, 
   expect((await read(approval))[1]).toContain(
     '53 of 55 applications are as they were before. Not undone, because these partners existed before, have been used since then, or have applied again: 2.',
   )
+  expect([approval, `${approval}/undo`].map((path) => messageKinds.get(path))).toEqual(['good', 'warn'])
   // Somebody left the page while the job was being undone.
   const isUndone = async (value: string) =>
     await stack.sql.query(

@@ -45,7 +45,7 @@ test('a commission that is flagged on approval is not shown as approved', async 
   const decided = await post(`${commissions}/decide`, { which: 'shown', shown: `${id}` }, created.dashboardToken)
   const message = decodeURIComponent(decided.headers.getSetCookie().join())
   expect(message).toContain(
-    '1 unchanged: already approved, rejected or reversed, held for review, or computed in shadow mode.',
+    '"kind":"warn","text":"1 unchanged: already approved, rejected or reversed, held for review, or computed in shadow mode."',
   )
 })
 

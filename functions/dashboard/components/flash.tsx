@@ -8,7 +8,8 @@ import { useTexts } from './text.tsx'
 const flashCookie = '__Host-svc_flash'
 
 const flash = z.object({
-  kind: z.enum(['good', 'bad']),
+  /** A `warn` means that the action left some rows unchanged. */
+  kind: z.enum(['good', 'warn', 'bad']),
   text: z.string(),
   /** The address of a post that undoes the action. */
   undo: z.optional(z.string()),

@@ -332,7 +332,7 @@ pages.post('/applications/approve', requireProgram('partner:manage'), form(someF
   const left = ids.length - count
   const others = left === 0 ? '' : ` ${left} had already been approved, rejected or withdrawn.`
   const text = `${count} approved: they get an e-mail about their links.${others}`
-  return redirectWith(c, backTo(c, addressIn(programId)), text)
+  return redirectWith(c, backTo(c, addressIn(programId)), text, left > 0 ? 'warn' : 'good')
 })
 
 const approveFields = z.object({ group: optionalText, next: optionalText })

@@ -233,7 +233,8 @@ pages.post('/jobs/:jobId', requireProgram('partner:manage'), async (c) => {
   }
   const after = await readBulkJob(db, programId, job.id)
   if (!after.finished_at) return await renderProgress(c, after, jobPage(c, job))
-  return redirectWith(c, listOf(c, job), stateOf(after), 'good', mayUndo(after) ? `${jobPage(c, job)}/undo` : undefined)
+  const kind = after.rows.changed < after.row_count ? 'warn' : 'good'
+  return redirectWith(c, listOf(c, job), stateOf(after), kind, mayUndo(after) ? `${jobPage(c, job)}/undo` : undefined)
 })
 
 pages.post('/jobs/:jobId/undo', requireProgram('partner:manage'), async (c) => {
@@ -242,7 +243,7 @@ pages.post('/jobs/:jobId/undo', requireProgram('partner:manage'), async (c) => {
   const isLeft = await undoBulkJob(c.get('db'), c.get('program').id, job.id)
   const after = await readBulkJob(c.get('db'), c.get('program').id, job.id)
   if (isLeft) return await renderProgress(c, after, `${jobPage(c, job)}/undo`)
-  return redirectWith(c, listOf(c, job), stateOf(after))
+  return redirectWith(c, listOf(c, job), stateOf(after), after.rows.undone < after.rows.changed ? 'warn' : 'good')
 })
 
 function BulkPage({

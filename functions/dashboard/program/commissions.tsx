@@ -255,7 +255,8 @@ pages.post('/commissions/decide', requireProgram('commission:decide'), form(deci
         ? 'The program is in shadow mode and credits nothing. Leave shadow mode first.'
         : `${left} unchanged: already approved, rejected or reversed, held for review, or computed in shadow mode.`
   const done = changed > 0 && `${changed} ${text}`
-  return redirectWith(c, backTo(c, addressIn(programId)), [done, left > 0 && others].filter(Boolean).join(' '))
+  const message = [done, left > 0 && others].filter(Boolean).join(' ')
+  return redirectWith(c, backTo(c, addressIn(programId)), message, left > 0 ? 'warn' : 'good')
 })
 
 pages.post('/commissions/:commissionId/approve', requireProgram('commission:decide'), async (c) => {

@@ -221,11 +221,12 @@ pages.post('/partners', requireProgram('partner:manage'), form(addForm, partners
   const text = `${name} is a partner with the code ${added.code}.`
   if (email === '') return redirectWith(c, partnersPage(c), text)
   // The partner is added even if the mail fails. A button in the list sends the mail again.
-  const invited = await invite(c, { id: added.partnerId, email }).catch((error: unknown) => {
+  try {
+    return redirectWith(c, partnersPage(c), `${text} ${await invite(c, { id: added.partnerId, email })}`)
+  } catch (error) {
     if (!(error instanceof ApiError)) throw error
-    return `No invitation was sent: ${error.message}`
-  })
-  return redirectWith(c, partnersPage(c), `${text} ${invited}`)
+    return redirectWith(c, partnersPage(c), `${text} No invitation was sent: ${error.message}`, 'warn')
+  }
 })
 
 /** Mails a partner the invitation to their account. Returns the message for the page. */

@@ -214,6 +214,6 @@ pages.post('/payout-runs', requireProgram('payout:pay'), form(makeForm), async (
   const runId = await createPayoutRun(c.get('db'), c.get('program').id, c.req.valid('form').request_id, outbox)
   await sendSoon(c.env, outbox)
   return runId === null
-    ? redirectWith(c, runsPage(c), 'No payouts are due now, so no run was created.')
+    ? redirectWith(c, runsPage(c), 'No payouts are due now, so no run was created.', 'warn')
     : redirectWith(c, `${runsPage(c)}/${runId}`, `Payout run ${runId} was created.`)
 })

@@ -229,5 +229,6 @@ pages.post('/reviews/decide', requireProgram('commission:decide'), form(decideFo
   await sendSoon(c.env, outbox)
   const left = ids.length - changed
   const others = left > 0 ? ` ${left} had already been reviewed or reversed.` : ''
-  return redirectWith(c, backTo(c, reviewsAddress(programId)), `${changed} ${decision}.${others}`)
+  const message = `${changed} ${decision}.${others}`
+  return redirectWith(c, backTo(c, reviewsAddress(programId)), message, left > 0 ? 'warn' : 'good')
 })

@@ -203,7 +203,7 @@ pages.post('/settings/domain', requireProgram('program:update'), async (c) => {
     false: 'The record was not found. New records can take an hour to appear.',
     null: "The DNS server didn't respond. Try again.",
   }
-  return redirectWith(c, tabOf('program')(c), answer[`${isProven}`])
+  return redirectWith(c, tabOf('program')(c), answer[`${isProven}`], isProven ? 'good' : 'bad')
 })
 
 const nobody = 'Enter the customer key or the click id of the customer.'

@@ -111,5 +111,5 @@ pages.post('/test/clear', requireProgram('program:update'), async (c) => {
   const text = more
     ? `${rows} of test data were deleted, but some remain. Clear it again.`
     : `The test data was cleared: ${rows} ${deleted === 1 ? 'was' : 'were'} deleted.`
-  return redirectWith(c, testDataOf(program.id), text)
+  return redirectWith(c, testDataOf(program.id), text, more ? 'warn' : 'good')
 })

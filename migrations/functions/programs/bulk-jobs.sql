@@ -131,6 +131,7 @@ begin
         -- Links that were disabled before the job stay disabled.
         update referral_links l set is_active = true
         where l.program_id = job.program_id and l.partner_id = changed.row_id and changed.before->'link_ids' @> to_jsonb(l.id);
+        return true;
       end if;
     when 'move' then
       update partners r set group_id = (changed.before->>'group_id')::bigint
