@@ -1661,10 +1661,6 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; in_group_id: number | null; given: string | null }
     row: { application_id: number | null; is_first: boolean | null; invited: boolean | null }
   }
-  approve_commissions: {
-    arguments: { program_ids: (number)[] | null; commission_ids: (number)[] | null; compares: boolean | null }
-    row: { approved: number | null; uncompared: number | null }
-  }
   approve_due_commissions: {
     arguments: { at_most: number | null; of_program_id: number | null }
     row: { approved: number | null; more: boolean | null }
@@ -1804,6 +1800,10 @@ export interface DatabaseFunctions {
   create_payout_run: {
     arguments: { of_program_id: number | null; request: string | null }
     row: { create_payout_run: number | null }
+  }
+  credit_commissions: {
+    arguments: { program_ids: (number)[] | null; commission_ids: (number)[] | null; compares: boolean | null }
+    row: { credit_commissions: number | null }
   }
   deactivate_partners: {
     arguments: { of_program_id: number | null; partner_ids: (number)[] | null }
@@ -2179,7 +2179,6 @@ export const functionCalls: {
   apply_import_rows: { text: 'select apply_import_rows($1, $2, $3)', names: ['of_program_id', 'of_import_id', 'max_rows'] },
   apply_to_program: { text: 'select * from apply_to_program($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)', names: ['of_program_id', 'of_source', 'seen_version', 'seen_terms', 'of_user_id', 'of_email', 'of_name', 'of_answers', 'of_token_hash', 'code_digits', 'of_network', 'bounds'] },
   approve_applications: { text: 'select * from approve_applications($1, $2, $3)', names: ['of_program_id', 'in_group_id', 'given'] },
-  approve_commissions: { text: 'select * from approve_commissions($1, $2, $3)', names: ['program_ids', 'commission_ids', 'compares'] },
   approve_due_commissions: { text: 'select * from approve_due_commissions($1, $2)', names: ['at_most', 'of_program_id'] },
   ask_for_missing: { text: 'select ask_for_missing($1, $2)', names: ['of_program_id', 'of_exclusion_reason'] },
   ask_payout: { text: 'select * from ask_payout($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'asked_cents', 'request'] },
@@ -2215,6 +2214,7 @@ export const functionCalls: {
   create_code: { text: 'select * from create_code($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'new_code', 'of_promotion_code_id', 'of_account_id'] },
   create_payout_batches: { text: 'select * from create_payout_batches($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_run_id', 'of_connection_id', 'currencies', 'most', 'confirmed_cents'] },
   create_payout_run: { text: 'select create_payout_run($1, $2)', names: ['of_program_id', 'request'] },
+  credit_commissions: { text: 'select credit_commissions($1, $2, $3)', names: ['program_ids', 'commission_ids', 'compares'] },
   deactivate_partners: { text: 'select deactivate_partners($1, $2)', names: ['of_program_id', 'partner_ids'] },
   decide_reviews: { text: 'select * from decide_reviews($1, $2, $3, $4)', names: ['of_program_id', 'commission_ids', 'of_decision', 'because'] },
   delete_application: { text: 'select * from delete_application($1, $2)', names: ['of_program_id', 'of_application_id'] },

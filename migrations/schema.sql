@@ -3549,60 +3549,6 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.approve_commissions(program_ids bigint[], commission_ids bigint[], compares boolean DEFAULT false, OUT approved integer, OUT uncompared integer)
- RETURNS record
- LANGUAGE plpgsql
-AS $function$
-declare
-  due commissions[];
-  commission commissions;
-  left_cents bigint;
-begin
-  -- A program that enters shadow mode waits for this transaction, or this transaction sees that the program has entered it.
-  perform from programs p where p.id = any (program_ids) order by p.id for key share;
-  -- Every commission is checked before it is credited.
-  perform flag_commissions(program_ids, commission_ids);
-  select coalesce(array_agg(x.c) filter (where not x.awaits), '{}'), count(*) filter (where x.awaits) into due, uncompared
-  from (
-    select locked.c, compares and awaits_comparison(locked.c) as awaits
-    from (
-      select c from commissions c
-      where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
-        and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
-        and not c.is_shadow and not in_shadow_mode(c.program_id)
-      order by c.program_id, c.id
-      for no key update of c
-    ) locked
-  ) x;
-  insert into balances (program_id, partner_id, currency)
-  select distinct c.program_id, c.partner_id, c.currency from unnest(due) c order by 1, 2, 3
-  on conflict do nothing;
-  perform from balances b
-  where (b.program_id, b.partner_id, b.currency) in (select c.program_id, c.partner_id, c.currency from unnest(due) c)
-  order by b.program_id, b.partner_id, b.currency
-  for no key update;
-  update commissions c set credited_at = now()
-  from unnest(due) credited where c.program_id = credited.program_id and c.id = credited.id;
-  foreach commission in array due loop
-    left_cents := commission.amount_cents - commission.reversed_cents;
-    perform post_entry(commission.program_id, commission.partner_id, commission.currency, left_cents, 'commission_credited', commission.id);
-    if wants_webhook(commission.program_id, 'commission.approved') then
-      perform write_webhook(commission.program_id, 'commission.approved', webhook_commission(commission, (
-        select s.transaction_id from sales s where s.program_id = commission.program_id and s.id = commission.sale_id
-      )) || jsonb_build_object('approved_cents', left_cents));
-    end if;
-    if wants_webhook(commission.program_id, 'commission_approved') then
-      perform write_commission_postback('commission_approved', commission, left_cents, null);
-    end if;
-    -- The audit log records approvals by people and keys, not the end of a hold.
-    if acting_user() is not null or acting_key() is not null or commission.hold_until > now() then
-      perform write_program_audit(commission.program_id, 'commission.approved', commission.id::text, null);
-    end if;
-  end loop;
-  approved := cardinality(due);
-end $function$
-;
-
 CREATE OR REPLACE FUNCTION public.approve_due_commissions(at_most integer, of_program_id bigint DEFAULT NULL::bigint, OUT approved integer, OUT more boolean)
  RETURNS record
  LANGUAGE plpgsql
@@ -3620,7 +3566,7 @@ begin
       and not awaits_comparison(c)
     order by c.hold_until, c.program_id, c.id limit at_most
   ) due;
-  approved := (approve_commissions(program_ids, commission_ids, true)).approved;
+  approved := credit_commissions(program_ids, commission_ids, true);
 end $function$
 ;
 
@@ -6445,6 +6391,58 @@ begin
   get diagnostics payout_count = row_count;
   update payout_runs r set payments = payout_count where r.program_id = of_program_id and r.id = run_id;
   return run_id;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.credit_commissions(program_ids bigint[], commission_ids bigint[], compares boolean DEFAULT false)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  due commissions[];
+  commission commissions;
+  left_cents bigint;
+begin
+  -- A program that enters shadow mode waits for this transaction, or this transaction sees that the program has entered it.
+  perform from programs p where p.id = any (program_ids) order by p.id for key share;
+  -- Every commission is checked before it is credited.
+  perform flag_commissions(program_ids, commission_ids);
+  select coalesce(array_agg(locked.c), '{}') into due
+  from (
+    select c from commissions c
+    where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
+      and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
+      and not c.is_shadow and not in_shadow_mode(c.program_id)
+    order by c.program_id, c.id
+    for no key update of c
+  ) locked
+  where not (compares and awaits_comparison(locked.c));
+  insert into balances (program_id, partner_id, currency)
+  select distinct c.program_id, c.partner_id, c.currency from unnest(due) c order by 1, 2, 3
+  on conflict do nothing;
+  perform from balances b
+  where (b.program_id, b.partner_id, b.currency) in (select c.program_id, c.partner_id, c.currency from unnest(due) c)
+  order by b.program_id, b.partner_id, b.currency
+  for no key update;
+  update commissions c set credited_at = now()
+  from unnest(due) credited where c.program_id = credited.program_id and c.id = credited.id;
+  foreach commission in array due loop
+    left_cents := commission.amount_cents - commission.reversed_cents;
+    perform post_entry(commission.program_id, commission.partner_id, commission.currency, left_cents, 'commission_credited', commission.id);
+    if wants_webhook(commission.program_id, 'commission.approved') then
+      perform write_webhook(commission.program_id, 'commission.approved', webhook_commission(commission, (
+        select s.transaction_id from sales s where s.program_id = commission.program_id and s.id = commission.sale_id
+      )) || jsonb_build_object('approved_cents', left_cents));
+    end if;
+    if wants_webhook(commission.program_id, 'commission_approved') then
+      perform write_commission_postback('commission_approved', commission, left_cents, null);
+    end if;
+    -- The audit log records approvals by people and keys, not the end of a hold.
+    if acting_user() is not null or acting_key() is not null or commission.hold_until > now() then
+      perform write_program_audit(commission.program_id, 'commission.approved', commission.id::text, null);
+    end if;
+  end loop;
+  return cardinality(due);
 end $function$
 ;
 

@@ -82,7 +82,7 @@ test("erasing a customer removes their personal data and doesn't change any sum"
   }
   // The commission is credited, so the reason for the refund appears in a notification and in the balance history.
   await api.rows(
-    'select approve_commissions(array_agg(program_id), array_agg(id)) from commissions where program_id = $1',
+    'select credit_commissions(array_agg(program_id), array_agg(id)) from commissions where program_id = $1',
     [program.programId],
   )
   await api.call(refundPath, refund, { key })

@@ -5,7 +5,7 @@ import { clickPath, refundPath, salePath, times } from './support/api.ts'
 import { today } from './support/ledger.ts'
 import { startProgramApi, twoRequests, withKey } from './support/program-api.ts'
 
-const { api, program, other, key, get, post, patch, mailing, sell } = await startProgramApi()
+const { api, program, other, key, get, post, patch, mailing, approve, sell } = await startProgramApi()
 
 test('a patch changes only the given fields of a partner, as in JSON Merge Patch', async () => {
   const created = await post('/api/v1/partners', {
@@ -547,7 +547,7 @@ test("a payout that doesn't arrive is marked as returned or failed, and its mone
     ['returned', 'failed'],
     ['failed', 'returned'],
   ] as const) {
-    await patch(`/api/v1/commissions/${await sell()}`, { status: 'approved' })
+    await approve(await sell())
     const run = (await post('/api/v1/payout-runs', {})).body.payout_run
     const [{ id, amount_cents }] = (await get(`/api/v1/payout-runs/${run.id}`)).body.payout_run.payout_list
     const payout = `/api/v1/payouts/${id}`
@@ -578,7 +578,7 @@ test("decisions about money follow the dashboard's rules, and repeats change not
   const commission = await sell()
   const path = `/api/v1/commissions/${commission}`
   for (let time = 0; time < 2; time++) {
-    expect((await patch(path, { status: 'approved' })).body.commission).toMatchObject({ status: 'approved' })
+    expect((await approve(commission)).body.commission).toMatchObject({ status: 'approved' })
   }
   const run = (await post('/api/v1/payout-runs', {})).body.payout_run
   const whole = (await get(`/api/v1/payout-runs/${run.id}`)).body.payout_run
@@ -616,5 +616,5 @@ test("decisions about money follow the dashboard's rules, and repeats change not
     const rejected = await patch(path, { status: 'rejected', reason: 'Self-referral' })
     expect(rejected.body.commission).toMatchObject({ status: 'reversed', reason: 'Self-referral' })
   }
-  expect((await patch(path, { status: 'approved' })).status).toBe(409)
+  expect((await approve(commission)).status).toBe(409)
 })

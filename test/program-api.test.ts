@@ -8,7 +8,7 @@ import { times } from './support/api.ts'
 import { today } from './support/ledger.ts'
 import { programFunctions, programOperations, startProgramApi, withKey } from './support/program-api.ts'
 
-const { api, program, other, key, get, post, patch, mailing, sell, listenTo } = await startProgramApi()
+const { api, program, other, key, get, post, patch, mailing, approve, sell, listenTo } = await startProgramApi()
 
 const addressOf = (path: string) =>
   path.replaceAll(/\{\w+\}/g, (name) => (name === '{delivery_id}' ? 'evt_1' : '999999999'))
@@ -91,7 +91,7 @@ async function applying(): Promise<number> {
 
 /** A payout run with one payout. */
 async function due(): Promise<number> {
-  await patch(`/api/v1/commissions/${await sell()}`, { status: 'approved' })
+  await approve(await sell())
   const run = await post('/api/v1/payout-runs', {})
   expect(run.status).toBe(201)
   return run.body.payout_run.id
@@ -165,7 +165,7 @@ test.for(creations)('%s: a repeat with the same Idempotency-Key creates nothing'
   const body = bodyOf(`once-${table}`)
   const [one, many] = [`first ${table}`, `race ${table}`].map((token) => withKey(token.replace(' ', '-')))
   const prepare = async () => {
-    if (table === 'payout_runs') await patch(`/api/v1/commissions/${await sell()}`, { status: 'approved' })
+    if (table === 'payout_runs') await approve(await sell())
   }
   await prepare()
   const first = await post(path, body, one)
@@ -270,7 +270,7 @@ test('the audit log records the acting key', async () => {
   const link = await post('/api/v1/links', { partner_id: id, code: 'logged-2' })
   await patch(`/api/v1/links/${link.body.link.id}`, { external_id: 'logged' })
   const commission = await sell()
-  await patch(`/api/v1/commissions/${commission}`, { status: 'approved' })
+  await approve(commission)
   const entries = await api.stack.db.query(auditEntriesStatement(program.workspaceId, { limit: 5 }))
   const actor = `API key default …${program.apiKey.slice(-4)}`
   expect(entries.toReversed()).toMatchObject([

@@ -144,6 +144,20 @@ test('a commission that is approved before the schedule runs is checked first', 
   expect(await stateOf(program, honest.commissionId)).toEqual(credited)
 })
 
+test('commissions that are approved together are credited by id, even if a partner must be compared with the buyer first', async () => {
+  const program = await begin()
+  const { programId } = program
+  const first = await visit(program, { email: 'ann@example.com' })
+  const second = await visit(program, {})
+  const ids = [second.commissionId, first.commissionId]
+  expect(await approveCommissions(db, programId, ids, [], hashSecret)).toBe(2)
+  const { rows } = await sql.query(
+    'select commission_id from balance_entries where program_id = $1 order by entry_number',
+    [programId],
+  )
+  expect(rows.map(({ commission_id: id }) => Number(id))).toEqual([first.commissionId, second.commissionId])
+})
+
 test("the commission of a lead that a checkout settles is held if its address is the partner's mailbox", async () => {
   const shop = await createShop(sql, { holdDays: 0, leadCommissionCents: 500 })
   await sql.query(`update partners set email = 'eve@example.com', email_hashes = null where id = $1`, [shop.partnerId])

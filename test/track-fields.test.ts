@@ -89,7 +89,7 @@ describe('a sale without a currency', () => {
       },
     })
     expect((await api.call(salePath, right, key)).body.error).toMatchObject({ same_payload: true })
-    await api.rows('select approve_commissions(array[program_id], array[id]) from commissions')
+    await api.rows('select credit_commissions(array[program_id], array[id]) from commissions')
     const late = await api.call(salePath, { ...right, currency: 'usd' }, key)
     expect(late).toMatchObject({ status: 409, body: { error: { code: 'duplicate_transaction' } } })
     expect(await api.rows("select currency, amount_cents::int from sales where transaction_id = 'o-2'")).toEqual([

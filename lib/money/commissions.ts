@@ -110,8 +110,8 @@ export async function decideCommissions(
 }
 
 /**
- * Approves commissions. With `emailHashKey`, buyers with a known address are first compared with the partner. If the partner's addresses
- * aren't hashed yet, hashes them and tries again.
+ * Approves commissions in one transaction. With `emailHashKey`, first hashes the addresses of partners that aren't hashed yet, so that
+ * each buyer with a known address is compared with the partner.
  */
 async function approve(
   db: Database,
@@ -120,21 +120,20 @@ async function approve(
   outbox: RelayMessage[],
   emailHashKey: string | undefined,
 ): Promise<{ changed: number; commissions: ListedCommission[] }> {
-  const statement = call('approve_commissions', {
+  if (emailHashKey !== undefined) {
+    const of = { programId, commissionIds }
+    const hash = (address: string) => emailHash(emailHashKey, address)
+    await retryOnce(() => hashPartnerEmails(db, hash, commissionIds.length, of))
+  }
+  const statement = call('credit_commissions', {
     program_ids: commissionIds.map(() => programId),
     commission_ids: commissionIds,
     compares: emailHashKey !== undefined,
   })
   const list = commissionsStatement({ programId }, { limit: commissionIds.length, commissionIds })
-  let changed = 0
-  for (let isFirst = true; ; isFirst = false) {
-    const [[row], commissions, [written]] = await retryOnce(() => db.batch([statement, list, writtenMessages()]))
-    outbox.push(...messagesAbout({ program_id: programId, ...written }))
-    changed += row?.approved ?? 0
-    if (!isFirst || !row?.uncompared || emailHashKey === undefined) return { changed, commissions }
-    const of = { programId, commissionIds }
-    await hashPartnerEmails(db, (address) => emailHash(emailHashKey, address), commissionIds.length, of)
-  }
+  const [[row], commissions, [written]] = await retryOnce(() => db.batch([statement, list, writtenMessages()]))
+  outbox.push(...messagesAbout({ program_id: programId, ...written }))
+  return { changed: row?.credit_commissions ?? 0, commissions }
 }
 
 const noCommission = () => new ApiError('not_found', 'This program has no such commission.')

@@ -2,11 +2,10 @@
 
 -- Credits commissions, minus their refunds, to the partners' balances, and returns their number. Skips credited, held, rejected and fully
 -- reversed commissions, and everything in shadow mode. If `compares` is true, it also skips commissions whose buyer can't be compared with
--- the partner yet, and counts them in `uncompared`. Locks all commissions and then all balances, each in the order of their keys, so that
--- two calls can't deadlock.
-create or replace function approve_commissions(
-  program_ids bigint[], commission_ids bigint[], compares boolean default false, out approved integer, out uncompared integer
-) language plpgsql as $$
+-- the partner yet. Locks all commissions and then all balances, each in the order of their keys, so that two calls can't deadlock.
+create or replace function credit_commissions(
+  program_ids bigint[], commission_ids bigint[], compares boolean default false
+) returns integer language plpgsql as $$
 declare
   due commissions[];
   commission commissions;
@@ -16,18 +15,16 @@ begin
   perform from programs p where p.id = any (program_ids) order by p.id for key share;
   -- Every commission is checked before it is credited.
   perform flag_commissions(program_ids, commission_ids);
-  select coalesce(array_agg(x.c) filter (where not x.awaits), '{}'), count(*) filter (where x.awaits) into due, uncompared
+  select coalesce(array_agg(locked.c), '{}') into due
   from (
-    select locked.c, compares and awaits_comparison(locked.c) as awaits
-    from (
-      select c from commissions c
-      where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
-        and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
-        and not c.is_shadow and not in_shadow_mode(c.program_id)
-      order by c.program_id, c.id
-      for no key update of c
-    ) locked
-  ) x;
+    select c from commissions c
+    where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
+      and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
+      and not c.is_shadow and not in_shadow_mode(c.program_id)
+    order by c.program_id, c.id
+    for no key update of c
+  ) locked
+  where not (compares and awaits_comparison(locked.c));
   insert into balances (program_id, partner_id, currency)
   select distinct c.program_id, c.partner_id, c.currency from unnest(due) c order by 1, 2, 3
   on conflict do nothing;
@@ -53,7 +50,7 @@ begin
       perform write_program_audit(commission.program_id, 'commission.approved', commission.id::text, null);
     end if;
   end loop;
-  approved := cardinality(due);
+  return cardinality(due);
 end $$;
 
 -- Credits up to `at_most` commissions of one program or of all programs whose hold has ended, longest waiting first. `more` is separate from
@@ -75,5 +72,5 @@ begin
       and not awaits_comparison(c)
     order by c.hold_until, c.program_id, c.id limit at_most
   ) due;
-  approved := (approve_commissions(program_ids, commission_ids, true)).approved;
+  approved := credit_commissions(program_ids, commission_ids, true);
 end $$;

@@ -1,5 +1,5 @@
 -- Reviews. Commissions that look unearned are held with their flags. They don't become due and can't be paid until a person decides. None
--- of this runs in a click, lead or sale: approve_commissions checks the commissions that it is about to credit.
+-- of this runs in a click, lead or sale: credit_commissions checks the commissions that it is about to credit.
 
 -- A changed address invalidates the hashes of the old address. hash_partner_emails writes the new ones.
 create or replace function forget_email_hashes() returns trigger language plpgsql as $$
