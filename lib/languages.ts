@@ -15,6 +15,9 @@ export const languageCodes = ['en', 'de', 'fr', 'es', 'pt'] as const satisfies L
 /** The languages as the options of a form, each with its own name. */
 export const languageOptions = languageCodes.map((code) => [code, languages[code].name] as const)
 
+/** Widens the spaces between the digits of French numbers. Inter and some mail programs have no narrow no-break space. */
+export const widenSpaces = (text: string) => text.replaceAll('\u202F', '\u00A0')
+
 const isLanguage = (code: string): code is Language => Object.hasOwn(languages, code)
 
 /** Returns the first known language among the choices, or else from the browser's `Accept-Language`, or else English. */

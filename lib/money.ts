@@ -1,3 +1,5 @@
+import { widenSpaces } from './languages.ts'
+
 /** The largest amount that the service accepts, in minor units. */
 export const maxAmountCents = 9_999_999_999_999
 
@@ -39,5 +41,5 @@ export const decimalAmount = (amountCents: number, currency: string): string =>
 export function formatMoney(amountCents: number, currency: string, locale = 'en-US'): string {
   // oxlint-disable-next-line no-unsafe-type-assertion -- a number with an exponent is one to Intl, not to TypeScript
   const decimal = `${amountCents}e-${currencyExponent(currency)}` as `${number}`
-  return new Intl.NumberFormat(locale, { style: 'currency', currency }).format(decimal)
+  return widenSpaces(new Intl.NumberFormat(locale, { style: 'currency', currency }).format(decimal))
 }

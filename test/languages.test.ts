@@ -6,7 +6,7 @@ import { commissionStates } from '../functions/dashboard/components/commission.t
 import { payoutStates } from '../functions/dashboard/components/payout.tsx'
 import { style } from '../functions/dashboard/components/style.ts'
 import { textsIn } from '../functions/dashboard/components/text.tsx'
-import { amountProblem } from '../functions/dashboard/components/typed-number.ts'
+import { amountProblem, smallestUnits } from '../functions/dashboard/components/typed-number.ts'
 import dashboard from '../functions/dashboard.tsx'
 import { chooseLanguage, languageCodes, languages } from '../lib/languages.ts'
 import { maxBodyBytes } from '../lib/api/app.ts'
@@ -181,6 +181,11 @@ test.each([
 test('refusals of an amount and of a postback address are in the language of the page', () => {
   const french = textsIn('fr')
   expect(amountProblem('1.234', 'usd', french)).toBe('Les montants en USD ont au plus 2 décimales.')
+  expect(amountProblem('1 234,567', 'usd', french)).toBe('Les montants en USD ont au plus 2 décimales.')
+  const grouped = ['1 234 567,8', '1\u00A0234', '12 34', '1 2345', '1.234,50'].map((typed) =>
+    smallestUnits(typed, 'usd'),
+  )
+  expect(grouped).toEqual([123_456_780, 123_400, Number.NaN, Number.NaN, Number.NaN])
   expect(amountProblem('-1', 'usd', french)).toBe('Saisissez un montant supérieur à zéro, sans signe moins.')
   const addresses = ['http://example.com', 'https://localhost', 'https://10.0.0.1', 'https://a:b@example.com']
   const places = ['https://example.com/{sub1}', 'https://example.com/?a={sub1}#b', 'https://example.com/?a={sub1', 'a']
@@ -245,9 +250,7 @@ test('counts, numbers, amounts and days follow the language', () => {
   const written = languageCodes.map((language) => {
     const { t, money, day } = createTexts(messages, language)
     const counts = [0, 1, 1234].map((count) => t('{count} clicks', { count }))
-    return [...counts, money(123_456, 'eur'), day('2026-03-09T23:30:00Z')]
-      .join(' | ')
-      .replaceAll(/[\u00A0\u202F]/g, ' ')
+    return [...counts, money(123_456, 'eur'), day('2026-03-09T23:30:00Z')].join(' | ').replaceAll('\u00A0', ' ')
   })
   expect(written).toEqual([
     '0 clicks | 1 click | 1,234 clicks | €1,234.56 | Mar 9, 2026',
@@ -262,13 +265,19 @@ const { db, sql, env: databaseEnv } = await startEndpoint()
 const secrets = { AUTH_SECRET: 'a test secret that is long enough', WEBHOOK_SECRET: 'another secret of the tests' }
 const pageEnv = { ...databaseEnv, ...secrets, BASE_URL: 'https://api.example.com', MAIL_INBOX: 'mails' }
 
-const accented: Record<string, string> = Object.fromEntries(
-  Array.from('ÀƁÇÐÉƑĜĤÎĴĶĻṀÑÖÞǪŔŠŢÛṼŴẊÝŽ', (letter, index) => [String.fromCodePoint(65 + index), letter]),
-)
+const accented: Record<string, string> = {
+  ...Object.fromEntries(
+    Array.from('ÀƁÇÐÉƑĜĤÎĴĶĻṀÑÖÞǪŔŠŢÛṼŴẊÝŽ', (letter, index) => [String.fromCodePoint(65 + index), letter]),
+  ),
+  ':': '：',
+  ';': '；',
+  '?': '？',
+  '!': '！',
+}
 
-/** Returns a text with accents that is 40% longer. Values and elements don't change. */
+/** Returns a text with accents and wide signs that is 40% longer. Values and elements don't change. */
 const pseudo = (text: string) =>
-  text.replaceAll(/(\{\w+\}|<\/?\w+>)|[a-z]/gi, (letter, part?: string) =>
+  text.replaceAll(/(\{\w+\}|<\/?\w+>)|[a-z:;?!]/gi, (letter, part?: string) =>
     part === undefined ? (accented[letter.toUpperCase()] ?? letter) : part,
   ) + '~'.repeat(Math.ceil(text.length * 0.4))
 
@@ -276,12 +285,12 @@ const pseudo = (text: string) =>
 const data =
   /<(script|style|template|code|pre|bdi)\b[^>]*>.*?<\/\1>|<option value="(en|de|fr|es|pt)".*?<\/option>|[\w.-]+@[\w.-]+|https?:\/\/[^\s<"]+|[0-9a-f]{8}-[\w-]+|…\w{4}\b|\b(GET|POST|UTC|PDF|USD|US|Partner Tracking|CODE-0|lead|evt_\d+|status=lost|utm_source)\b|&(amp|#39|quot|lt|gt);/gs
 
-/** Finds the words of a page that didn't come from the message table, in the page's text and in attributes that people read. */
+/** Finds the words and signs of a page that didn't come from the message table, in the page's text and in attributes that people read. */
 function wordsOf(html: string): string[] {
   const page = html.replaceAll(data, ' ')
   const attributes = page.matchAll(/\b(?:aria-label|placeholder|alt|data-confirm|data-copied|data-label)="([^"]*)"/g)
   const texts = [page.replaceAll(/<[^>]*>/g, '\n'), ...Array.from(attributes, ([, text = '']) => text)]
-  return texts.flatMap((text) => text.match(/.*[A-Za-z]{2,}.*/g) ?? []).map((text) => text.trim())
+  return texts.flatMap((text) => text.match(/.*(?:[A-Za-z]{2,}|[:;?!](?=\s|$)).*/gm) ?? []).map((text) => text.trim())
 }
 
 interface Reader {
@@ -391,6 +400,7 @@ test('every page, form and refusal that a partner reaches comes from the table, 
   await sql.query(`update partners set name = 'Ада' where program_id = $1`, [programId])
   const refunded = await program.soldBy(0, 10_000)
   await program.refund(refunded.id, 4000)
+  await sql.query(`update refunds set reason_text = '1' where program_id = $1`, [programId])
   await program.soldBy(0, 50_000)
   await countClicks(db, 100)
   await countFigures(db, 100)
@@ -412,7 +422,7 @@ test('every page, form and refusal that a partner reaches comes from the table, 
     [programId],
   )
   const { joinable } = openJoinPages(db, pageEnv)
-  const { slug, send } = await joinable({ questions: [{ label: '?', type: 'short', required: false }], terms: '1' })
+  const { slug, send } = await joinable({ questions: [{ label: '1', type: 'short', required: false }], terms: '1' })
   await send(person.email, person.userId)
   const party = { legal_name: '1', address: '1', country: 'DE', vat_id: '' }
   await saveBilling(db, programId, { ...party, series: '1', vat_rate: undefined })
@@ -475,7 +485,7 @@ test('every page, form and refusal that a partner reaches comes from the table, 
   expect(inPortal.sent).toEqual(expect.arrayContaining(sent))
 })
 
-test('no page for partners is wider than a phone, even from right to left and with longer words', async () => {
+test('no page for partners is wider than a phone, and no menu than its column, even from right to left and with longer words', async () => {
   const browser = await launchBrowser()
   const page = await browser.newPage({ viewport: { width: 390, height: 844 }, baseURL: siteAddress })
   await page.route('**', async (route) => {
@@ -500,4 +510,11 @@ test('no page for partners is wider than a phone, even from right to left and wi
   expect(await page.evaluate('[document.dir, innerWidth, document.styleSheets.length > 0]')).toEqual(['rtl', 390, true])
   expect(rightToLeft.size).toBeGreaterThan(40)
   expect(overflows).toEqual([])
+  await page.setViewportSize({ width: 1280, height: 844 })
+  await page.goto('/partner')
+  const [menu, column] = await page.locator('aside').evaluate((aside) => {
+    aside.querySelector('nav[popover] a')?.append('Benachrichtigungen')
+    return [aside.scrollWidth, aside.clientWidth]
+  })
+  expect(menu).toBe(column)
 })

@@ -196,6 +196,8 @@ test('partners get mail in their own language, then in that of the program, and 
     'Votre versement\u00A0: Ledger',
     'Your day: Ledger',
   ])
+  const french = mails.find(({ subject }) => subject.startsWith('Votre'))
+  expect(french?.text).toMatch(/\nChoisir vos e-mails\u00A0: https:\S+\n\S[^:]+\u00A0: https:\S+$/)
   const german = mails.find(({ subject }) => subject.startsWith('Ihre'))
   expect(german?.text).toContain('Guten Tag Ada,')
   expect(german?.html).toMatch(

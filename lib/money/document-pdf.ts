@@ -1,5 +1,6 @@
 import bidiFactory from 'bidi-js'
 import { jsPDF } from 'jspdf'
+import { widenSpaces } from '../languages.ts'
 import { formatMoney } from '../money.ts'
 import { countryName, type Party, unprintable } from './document-parties.ts'
 import { containedVat, type DocumentLine, type StoredDocument } from './documents.ts'
@@ -123,9 +124,7 @@ export function renderPdf(document: PrintedDocument, fontBase64: string): ArrayB
   }
   /** Prints a line in either direction. jsPDF joins Arabic letters, but its own order of digits in right-to-left text is wrong. */
   const print = (text: string, x: number, at: number, align: 'left' | 'right' = 'left') => {
-    // French numbers contain narrow spaces, which the font doesn't have.
-    const spaced = text.replaceAll('\u202F', '\u00A0')
-    const shaped = pdf.processArabic(spaced.replaceAll(new RegExp(unprintable, 'gu'), '□'))
+    const shaped = pdf.processArabic(widenSpaces(text).replaceAll(new RegExp(unprintable, 'gu'), '□'))
     const visual = bidi.getReorderedString(shaped, bidi.getEmbeddingLevels(shaped))
     pdf.text(visual, x, at, { align, isInputVisual: false, isOutputVisual: false })
   }

@@ -128,9 +128,9 @@ async function mailOf(
       : t('We e-mail you about this at once: {topics}.', named)
   return {
     to: email,
-    subject: t('{about}: {program}', {
-      about,
-      program: (names.length === 1 && names[0]) || t('{count} programs', { count: names.length }),
+    subject: t('{label}: {value}', {
+      label: about,
+      value: (names.length === 1 && names[0]) || t('{count} programs', { count: names.length }),
     }),
     idempotencyKey: mailId,
     headers: { 'List-Unsubscribe': `<${stop}>`, 'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click' },
@@ -138,7 +138,11 @@ async function mailOf(
       t('Hello {name},', { name }),
       ...parts.map(({ title, lines, address }) => [title, ...lines.map((line) => `- ${line}`), address].join('\n')),
       ...moreText,
-      `${why}\n${t('Choose your e-mails')}: ${choices}\n${t('Stop these e-mails')}: ${stop}`,
+      [
+        why,
+        t('{label}: {value}', { label: t('Choose your e-mails'), value: choices }),
+        t('{label}: {value}', { label: t('Stop these e-mails'), value: stop }),
+      ].join('\n'),
     ].join('\n\n'),
     sender,
     html: await mailPage({

@@ -59,10 +59,12 @@ async function mailOf(env: NotificationMailEnv, row: DatabaseFunctions['claim_pa
   const greeting = t('Hello {name},', { name })
   return {
     to: email,
-    subject: t('{about}: {program}', { about: subject, program: notification.program_name }),
+    subject: t('{label}: {value}', { label: subject, value: notification.program_name }),
     ...(row.mail_id !== null && { idempotencyKey: row.mail_id }),
     headers: { 'List-Unsubscribe': `<${stop}>`, 'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click' },
-    text: [greeting, line, `${why}\n${t('Stop these e-mails')}: ${stop}`].join('\n\n'),
+    text: [greeting, line, `${why}\n${t('{label}: {value}', { label: t('Stop these e-mails'), value: stop })}`].join(
+      '\n\n',
+    ),
     sender,
     html: await mailPage({
       title: subject,

@@ -1,5 +1,5 @@
 import { formatMoney } from '../money.ts'
-import { type Language, languages } from '../languages.ts'
+import { type Language, languages, widenSpaces } from '../languages.ts'
 
 /** A message, or its singular and plural. `count` chooses between them. */
 type Forms = string | { one: string; other: string }
@@ -54,6 +54,7 @@ export function createTexts<Table extends Messages>(table: Table, language: Lang
       (format ??= new Intl.DateTimeFormat(locale, { ...options, timeZone: 'UTC' })).format(new Date(at))
   }
   const numbers = new Intl.NumberFormat(locale)
+  const number = (value: number) => widenSpaces(numbers.format(value))
   const plurals = new Intl.PluralRules(locale)
   const write = (key: string, values: Record<string, string | number> = {}) => {
     const forms: Forms = (Object.hasOwn(table, key) ? table[key]?.[language] : undefined) ?? key
@@ -62,16 +63,18 @@ export function createTexts<Table extends Messages>(table: Table, language: Lang
     const text = typeof forms === 'string' ? forms : isOne ? forms.one : forms.other
     return text.replaceAll(inserted, (whole, name: string) => {
       const value = Object.hasOwn(values, name) ? values[name] : undefined
-      return typeof value === 'number' ? numbers.format(value) : (value ?? whole)
+      return typeof value === 'number' ? number(value) : (value ?? whole)
     })
   }
   return {
     language,
     t: (key, ...[values]) => write(key, values),
     fixed: write,
-    number: (value) => numbers.format(value),
+    number,
     percent: (basisPoints) =>
-      new Intl.NumberFormat(locale, { style: 'percent', maximumFractionDigits: 2 }).format(basisPoints / 10_000),
+      widenSpaces(
+        new Intl.NumberFormat(locale, { style: 'percent', maximumFractionDigits: 2 }).format(basisPoints / 10_000),
+      ),
     money: (cents, currency) => formatMoney(cents, currency, locale),
     day: dates({ dateStyle: 'medium' }),
     time: dates({ dateStyle: 'medium', timeStyle: 'short' }),

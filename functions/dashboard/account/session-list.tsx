@@ -17,7 +17,7 @@ const address = '/account/sessions'
 
 async function deviceOf(userAgent: string | null, { t }: PageTexts): Promise<string> {
   const { browser_name: name, device_os: system } = await visitorDevice(userAgent)
-  const browser = name ?? t('A program')
+  const browser = name ?? t('Another app')
   return system ? t('{browser} on {system}', { browser, system }) : browser
 }
 

@@ -149,7 +149,7 @@ export function Chart({ title, points, interval, format, formatShort = format, b
             aria-label={
               best && best.value > 0
                 ? `${byInterval}, ${t('at most {value} at {time}', { value: format(best.value), time: nameOf(best.start, interval, formats) })}`
-                : `${byInterval}: ${t('none')}`
+                : t('{label}: {value}', { label: byInterval, value: t('none') })
             }
           >
             {[0, height / 2, height].map((at) => (

@@ -71,7 +71,7 @@ export const commissionsCsv = (commissions: ListedCommission[], columns?: string
 function State({ commission }: { commission: ListedCommission }) {
   const { status, refunds, currency, reason, rejected_at: rejectedAt, hold_until: holdUntil } = commission
   const { name, tone } = commissionStates[status]
-  const { t, fixed, money } = useTexts()
+  const { t, fixed } = useTexts()
   return (
     <div class="stack tight">
       <span>
@@ -93,16 +93,34 @@ function State({ commission }: { commission: ListedCommission }) {
       {rejectedAt && reason && <span class="small">{fixed(commissionReason(reason) ?? '')}</span>}
       {refunds.map((refund) => (
         <span class="small">
-          <Text
-            of={refund.reason === 'chargeback' ? 'Chargeback of {amount} on {day}' : 'Refund of {amount} on {day}'}
-            amount={money(refund.amount_cents, currency)}
-            day={<Day at={refund.at} />}
-          />
-          {refund.reason_text && `: ${refund.reason_text}`}
+          {refund.reason_text ? (
+            <Text
+              of="{label}: {value}"
+              label={<Refund refund={refund} currency={currency} />}
+              value={refund.reason_text}
+            />
+          ) : (
+            <Refund refund={refund} currency={currency} />
+          )}
           {refund.returned && ` ${t('(returned)')}`}
         </span>
       ))}
     </div>
+  )
+}
+
+interface RefundProps {
+  refund: ListedCommission['refunds'][number]
+  currency: string
+}
+
+function Refund({ refund: { reason, amount_cents: cents, at }, currency }: RefundProps) {
+  return (
+    <Text
+      of={reason === 'chargeback' ? 'Chargeback of {amount} on {day}' : 'Refund of {amount} on {day}'}
+      amount={useTexts().money(cents, currency)}
+      day={<Day at={at} />}
+    />
   )
 }
 

@@ -1,3 +1,4 @@
+import { widenSpaces } from '../../../lib/languages.ts'
 import { majorUnits } from '../../../lib/money.ts'
 import { useTexts } from './text.tsx'
 
@@ -23,14 +24,14 @@ export function formatAmount(
   locale = defaultLocale,
 ): string {
   const trailingZeroDisplay = length === 'short' ? 'stripIfInteger' : 'auto'
-  return new Intl.NumberFormat(locale, { style: 'currency', currency, trailingZeroDisplay }).format(amount)
+  return widenSpaces(new Intl.NumberFormat(locale, { style: 'currency', currency, trailingZeroDisplay }).format(amount))
 }
 
 /** Formats an amount in minor units for an axis: `$0.50`, `$1,200`, `$12K`. */
 export function formatAxis(cents: number, currency: string, locale = defaultLocale): string {
   const amount = majorUnits(cents, currency)
   if (Math.abs(amount) < 10_000) return formatAmount(amount, currency, 'short', locale)
-  return new Intl.NumberFormat(locale, { style: 'currency', currency, notation: 'compact' }).format(amount)
+  return widenSpaces(new Intl.NumberFormat(locale, { style: 'currency', currency, notation: 'compact' }).format(amount))
 }
 
 export function formatDate(date: Date | string): string {

@@ -1,9 +1,15 @@
 import { currencyExponent, isCurrency } from '../../../lib/money.ts'
 import type { PageTexts } from './text.tsx'
 
-/** Parses a typed decimal number as an integer in its smallest unit. Returns NaN for anything else and for too many decimals. */
+/** Removes the spaces around a typed number, and those before groups of three digits, such as in `1 234,50`. */
+const digitsOf = (text: string) => text.trim().replaceAll(/(?<=\d)\s(?=\d{3}(?!\d))/g, '')
+
+/**
+ * Parses a typed decimal number as an integer in its smallest unit. Returns NaN for anything else and for too many decimals. Points and
+ * commas only separate decimals.
+ */
 export function decimalToInteger(text: string, decimals: number): number {
-  const match = /^(\d{1,12})(?:[.,](\d*))?$/.exec(text.trim())
+  const match = /^(\d{1,12})(?:[.,](\d*))?$/.exec(digitsOf(text))
   const [, whole = '', fraction = ''] = match ?? []
   return match && fraction.length <= decimals ? Number(whole + fraction.padEnd(decimals, '0')) : Number.NaN
 }
@@ -17,7 +23,7 @@ export function amountProblem(
 ): string {
   if (/^\s*[-\u2212\u2013]/.test(amount)) return fixed(ofMinus)
   const code = currency.toUpperCase()
-  const decimals = /^\d+[.,](\d+)$/.exec(amount.trim())?.[1]?.length ?? 0
+  const decimals = /^\d+[.,](\d+)$/.exec(digitsOf(amount))?.[1]?.length ?? 0
   const allowed = currencyExponent(currency)
   if (decimals > allowed) {
     return allowed === 0

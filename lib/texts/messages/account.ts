@@ -330,7 +330,7 @@ export const account = {
     es: 'Estos dispositivos tienen una sesión abierta en tu cuenta. Si no reconoces alguno, cierra su sesión y cambia tu contraseña.',
     pt: 'Estes dispositivos têm uma sessão aberta na sua conta. Se você não reconhecer um deles, encerre a sessão dele e altere sua senha.',
   },
-  'A program': { de: 'Ein Programm', fr: 'Un programme', es: 'Un programa', pt: 'Um programa' },
+  'Another app': { de: 'Andere App', fr: 'Autre application', es: 'Otra aplicación', pt: 'Outro aplicativo' },
   '{browser} on {system}': {
     de: '{browser} auf {system}',
     fr: '{browser} sur {system}',

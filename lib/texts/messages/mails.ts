@@ -6,12 +6,6 @@ export const mails = {
   ...notifications,
   'Open the page': { de: 'Seite öffnen', fr: 'Ouvrir la page', es: 'Abrir la página', pt: 'Abrir a página' },
   'Hello {name},': { de: 'Guten Tag {name},', fr: 'Bonjour {name},', es: 'Hola, {name}:', pt: 'Olá, {name},' },
-  '{about}: {program}': {
-    de: '{about}: {program}',
-    fr: '{about} : {program}',
-    es: '{about}: {program}',
-    pt: '{about}: {program}',
-  },
   'Your day': { de: 'Ihr Tag', fr: 'Votre journée', es: 'Tu día', pt: 'Seu dia' },
   '{count} programs': {
     en: { one: '{count} program', other: '{count} programs' },

@@ -2,6 +2,12 @@ import type { Messages } from '../texts.ts'
 
 /** Notifications of partners, on pages and in mails. */
 export const notifications = {
+  '{label}: {value}': {
+    de: '{label}: {value}',
+    fr: '{label} : {value}',
+    es: '{label}: {value}',
+    pt: '{label}: {value}',
+  },
   'for the sale {id}': {
     de: 'für den Verkauf {id}',
     fr: 'pour la vente {id}',

@@ -111,8 +111,8 @@ export const partner = {
   '{amount} with the next payout run. Programs start runs manually, so no day is fixed. You can also <a>request it now</a>.':
     {
       de: '{amount} mit dem nächsten Auszahlungslauf. Programme starten Läufe von Hand, daher steht kein Tag fest. Sie können den Betrag auch <a>jetzt anfordern</a>.',
-      fr: '{amount} avec la prochaine série de versements. Les programmes lancent ces séries manuellement, sans date fixe. Vous pouvez aussi <a>demander ce montant maintenant</a>.',
-      es: '{amount} con la próxima tanda de pagos. Los programas inician las tandas manualmente, así que no hay un día fijo. También puedes <a>solicitarlo ahora</a>.',
+      fr: '{amount} avec le prochain lot de versements. Les programmes créent ces lots manuellement, sans date fixe. Vous pouvez aussi <a>demander ce montant maintenant</a>.',
+      es: '{amount} con el próximo lote de pagos. Los programas crean los lotes manualmente, así que no hay un día fijo. También puedes <a>solicitarlo ahora</a>.',
       pt: '{amount} no próximo lote de pagamentos. Os programas iniciam os lotes manualmente, por isso não há dia fixo. Você também pode <a>solicitar agora</a>.',
     },
   'After {day}, when {amount} becomes available.': {

@@ -389,10 +389,10 @@ export const sale = {
     pt: 'O cliente tem outra chave, então um cliente com esta chave foi criado com o mesmo link e afiliado.',
   },
   'None was given.': {
-    de: 'Es wurde keiner angegeben.',
-    fr: 'Aucun n’a été fourni.',
-    es: 'No se indicó ninguno.',
-    pt: 'Nenhum foi informado.',
+    de: 'Es wurde nichts angegeben.',
+    fr: 'Rien n’a été fourni.',
+    es: 'No se indicó nada.',
+    pt: 'Nada foi informado.',
   },
   'No customer of the program has this value.': {
     de: 'Kein Kunde des Programms hat diesen Wert.',

@@ -359,8 +359,14 @@ export const frame = css`
       background: none;
       overflow: visible;
     }
+    .frame nav ul {
+      grid-template-columns: minmax(0, 1fr);
+    }
     .frame nav a {
       padding-block: 0.25rem;
+      white-space: normal;
+      overflow-wrap: anywhere;
+      hyphens: auto;
     }
     .frame .tabs {
       display: none;
