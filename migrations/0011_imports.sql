@@ -163,7 +163,7 @@ create table export_rows (
 create type compared_commission as (
   key text, at timestamptz, former_external_id text, former_partner_id bigint, former_currency text, former_payment_id text,
   former_sale_cents bigint, former_cents bigint, former_pays_cents bigint, commission_id bigint, transaction_id text, partner_id bigint,
-  currency text, state text, sale_cents bigint, base_cents bigint, fee_cents bigint, cents bigint, pays_cents bigint, reasons text[]
+  currency text, state text, sale_cents bigint, base_cents bigint, fee_cents bigint, cents bigint, pays_cents bigint, differs boolean
 );
 
 -- A commission on one of the two sides that isn't paired through a payment yet, with its position on that side. Counterparts have the

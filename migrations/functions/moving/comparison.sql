@@ -34,25 +34,26 @@ create or replace function computed_commissions(of_program_id bigint, from_time 
   key text, commission_id bigint, transaction_id text, payment_ids text[], partner_id bigint, customer_id bigint, currency text, at timestamptz,
   state text, sale_cents bigint, base_cents bigint, fee_cents bigint, amount_cents bigint, pays_cents bigint
 ) language sql stable as $$
-  with computed as (
-    select 'sale:' || s.id as key, c, s.transaction_id::text, array_remove(array[s.transaction_id::text, s.processor_payment_intent_id,
-        s.processor_charge_id, s.processor_invoice_id, s.processor_session_id], null) as payment_ids, s.partner_id, s.customer_id, s.currency::text,
-      s.sale_date as at, compared_state(s, c, u.first_purchase_date) as state, s.amount_cents::bigint as sale_cents,
-      s.commission_base_cents::bigint as base_cents, coalesce(s.processor_fee_cents, 0)::bigint as fee_cents
+  select x.key, x.commission_id, x.transaction_id, x.payment_ids, x.partner_id, x.customer_id, x.currency, x.at, x.state, x.sale_cents,
+    x.base_cents, x.fee_cents, coalesce(x.amount_cents, 0)::bigint,
+    case when x.state in ('earned', 'refunded') then x.amount_cents - x.reversed_cents else 0 end
+  from (
+    select 'sale:' || s.id as key, c.id as commission_id, s.transaction_id::text, array[s.transaction_id::text, s.processor_payment_intent_id,
+        s.processor_charge_id, s.processor_invoice_id, s.processor_session_id] as payment_ids, s.partner_id, s.customer_id, s.currency::text,
+      s.sale_date as at,
+      -- Reads the customers only of sales without a commission.
+      compared_state(s, c, (select u.first_purchase_date from customers u where u.program_id = s.program_id and u.id = s.customer_id)) as state,
+      s.amount_cents::bigint as sale_cents, s.commission_base_cents::bigint as base_cents,
+      coalesce(s.processor_fee_cents, 0)::bigint as fee_cents, c.amount_cents, c.reversed_cents
     from sales s
-    left join customers u on u.program_id = s.program_id and u.id = s.customer_id
     left join commissions c on c.program_id = s.program_id and c.sale_id = s.id
     where s.program_id = of_program_id and s.sale_date >= from_time and s.sale_date < until
     union all
-    select 'lead:' || c.customer_id, c, null, '{}', c.partner_id, c.customer_id, c.currency::text, c.created_at, compared_state(null, c, null),
-      null, null, null
+    select 'lead:' || c.customer_id, c.id, null, '{}', c.partner_id, c.customer_id, c.currency::text, c.created_at, compared_state(null, c, null),
+      null, null, null, c.amount_cents, c.reversed_cents
     from commissions c
     where c.program_id = of_program_id and c.kind = 'lead' and c.created_at >= from_time and c.created_at < until
-  )
-  select x.key, (x.c).id, x.transaction_id, x.payment_ids, x.partner_id, x.customer_id, x.currency, x.at, x.state, x.sale_cents, x.base_cents,
-    x.fee_cents, coalesce((x.c).amount_cents, 0)::bigint,
-    case when x.state in ('earned', 'refunded') then (x.c).amount_cents - (x.c).reversed_cents else 0 end
-  from computed x
+  ) x
 $$;
 
 -- Pairs commissions of the two sides in one pass over a list that is sorted by group and time. Each commission takes the latest unpaired
@@ -111,7 +112,7 @@ begin
 end $$;
 
 -- Compares the commissions of a period, pair by pair: by the id of the payment, or else by the customer, else by the partner and the amount.
--- Each commission has at most one counterpart. `at` is the time of the sale in the program, if the program has the sale. `reasons` is empty
+-- Each commission has at most one counterpart. `at` is the time of the sale in the program, if the program has the sale. They don't differ
 -- if both sides pay the same to the same partner.
 create or replace function compare_commissions(of_program_id bigint, from_time timestamptz, until timestamptz)
 returns setof compared_commission language sql stable as $$
@@ -124,6 +125,7 @@ returns setof compared_commission language sql stable as $$
   ), of_payment as (
     select distinct on (f.place) f.place as former_place, c.place as computed_place, c.partner_id = f.partner_id as same_partner
     from computed c cross join unnest(c.payment_ids) given (id) join former f on f.payment_id = given.id collate "C"
+    where given.id is not null
     order by f.place, c.partner_id = f.partner_id desc nulls last, abs(extract(epoch from f.at - c.at)), c.place
   ), paid as materialized (
     select distinct on (p.computed_place) p.former_place, p.computed_place from of_payment p
@@ -156,10 +158,8 @@ returns setof compared_commission language sql stable as $$
   select coalesce('former:' || f.id, c.key), coalesce(c.at, f.at), f.external_id, f.partner_id, f.currency, f.payment_id, f.sale_cents,
     f.amount_cents, f.pays_cents, c.commission_id, c.transaction_id, c.partner_id, c.currency, c.state, c.sale_cents, c.base_cents, c.fee_cents,
     c.amount_cents, c.pays_cents,
-    case when coalesce(f.pays_cents, 0) = coalesce(c.pays_cents, 0)
-      and (f.pays_cents is null or c.pays_cents is null or f.pays_cents = 0 or (f.partner_id, f.currency) = (c.partner_id, c.currency))
-    then '{}' else difference_reasons(f.partner_id, f.currency, f.sale_cents, f.amount_cents, f.pays_cents, c.partner_id, c.currency, c.state,
-      c.base_cents, c.amount_cents, c.pays_cents) end
+    (coalesce(f.pays_cents, 0) = coalesce(c.pays_cents, 0)
+      and (f.pays_cents is null or c.pays_cents is null or f.pays_cents = 0 or (f.partner_id, f.currency) = (c.partner_id, c.currency))) is not true
   from former f
   left join pairs p on p.former_place = f.place
   full join computed c on c.place = p.computed_place
@@ -178,11 +178,11 @@ create or replace function compare_with_former(
 ) language sql stable as $$
   with compared as materialized (select * from compare_commissions(of_program_id, from_time, until)), sides as (
     select k.former_partner_id as partner_id, k.former_currency as currency, 1 as former_commissions, k.former_pays_cents as former_cents,
-      0 as commissions, 0 as cents, (k.reasons <> '{}')::integer as differences
+      0 as commissions, 0 as cents, k.differs::integer as differences
     from compared k where k.former_partner_id is not null
     union all
     select k.partner_id, k.currency, 0, 0, 1, k.pays_cents,
-      case when (k.former_partner_id, k.former_currency) = (k.partner_id, k.currency) then 0 else (k.reasons <> '{}')::integer end
+      case when (k.former_partner_id, k.former_currency) = (k.partner_id, k.currency) then 0 else k.differs::integer end
     from compared k where k.commission_id is not null and k.state <> 'test'
   ), sums as (
     select s.partner_id, s.currency, sum(s.former_commissions) as former_commissions, sum(s.former_cents)::bigint as former_cents,
@@ -190,24 +190,32 @@ create or replace function compare_with_former(
       abs(sum(s.former_cents) - sum(s.cents))::bigint as gap_cents
     from sides s group by 1, 2
   ), some_partners as (
-    select s.*, r.name as partner_name from sums s join partners r on r.program_id = of_program_id and r.id = s.partner_id
+    select s.* from sums s
     where before_partner_id is null or (s.gap_cents, s.partner_id, s.currency) < (before_gap_cents, before_partner_id, before_currency)
     order by s.gap_cents desc, s.partner_id desc, s.currency desc limit max_partners
-  ), chosen as (
-    select k.* from compared k
-    where k.reasons <> '{}' and (of_partner_id is null or of_partner_id in (k.former_partner_id, k.partner_id))
-      and (of_reason is null or of_reason = any (k.reasons))
+  ), chosen as not materialized (
+    select d.* from (
+      select k.*, difference_reasons(k.former_partner_id, k.former_currency, k.former_sale_cents, k.former_cents, k.former_pays_cents,
+        k.partner_id, k.currency, k.state, k.base_cents, k.cents, k.pays_cents) as reasons
+      from compared k where k.differs and (of_partner_id is null or of_partner_id in (k.former_partner_id, k.partner_id))
+    ) d
+    where of_reason is null or of_reason = any (d.reasons)
   ), some_differences as (
-    select k.*, t.at_us, o.name as former_partner_name, r.name as partner_name from chosen k
-    cross join lateral (select (extract(epoch from k.at) * 1000000)::bigint as at_us) t
-    left join partners o on o.program_id = of_program_id and o.id = k.former_partner_id
-    left join partners r on r.program_id = of_program_id and r.id = k.partner_id
-    where before_key is null or (t.at_us, k.key) < (before_us, before_key)
-    order by t.at_us desc, k.key desc limit max_differences
+    -- Postgres only computes the reasons of the returned rows, unless the caller filters by a reason.
+    select c.* from chosen c
+    where before_key is null or ((extract(epoch from c.at) * 1000000)::bigint, c.key) < (before_us, before_key)
+    order by c.at desc, c.key desc limit max_differences
   )
   select
-    (select coalesce(jsonb_agg(to_jsonb(s) - 'gap_cents' order by s.gap_cents desc, s.partner_id desc, s.currency desc), '[]') from some_partners s),
-    (select coalesce(jsonb_agg(to_jsonb(d) order by d.at_us desc, d.key desc), '[]') from some_differences d),
+    (select coalesce(jsonb_agg(to_jsonb(p) - 'gap_cents' order by p.gap_cents desc, p.partner_id desc, p.currency desc), '[]') from (
+      select s.*, r.name as partner_name from some_partners s join partners r on r.program_id = of_program_id and r.id = s.partner_id
+    ) p),
+    (select coalesce(jsonb_agg(to_jsonb(d) - 'differs' order by d.at desc, d.key desc), '[]') from (
+      select s.*, (extract(epoch from s.at) * 1000000)::bigint as at_us, o.name as former_partner_name, r.name as partner_name
+      from some_differences s
+      left join partners o on o.program_id = of_program_id and o.id = s.former_partner_id
+      left join partners r on r.program_id = of_program_id and r.id = s.partner_id
+    ) d),
     (select count(*) from chosen)
 $$;
 
