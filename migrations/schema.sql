@@ -11611,31 +11611,32 @@ begin
     filters <> '{}' and (chosen <> 'clicks' or is_crossed));
   return query
   with amount as (
-    select a.name::text, a.value, a.metric, a.amount
+    select a.name, a.value, a.metric, a.amount
     from amounts_with_rest(of_program_id, names, metrics, of_currency, true, array[from_time], until, click_cells) a
     where filters = '{}' and a.name <> 'all'
     union all
-    select f.* from facts_by_value(of_program_id, filters, part.read_from, until, part.quarters, part.days, of_currency, metrics, false) f
+    select f.name::grouping_name, f.value, f.metric, f.amount
+    from facts_by_value(of_program_id, filters, part.read_from, until, part.quarters, part.days, of_currency, metrics, false) f
     where filters <> '{}'
   ),
-  listed as (
+  listed as materialized (
     select a.name, a.value, total(a.amount) filter (where a.metric = metrics[1]) as amount,
       total(a.amount) filter (where a.metric = 'clicks') as clicks
     from amount a where a.amount <> 0 group by 1, 2
   ),
-  ranked as (
-    select l.*, row_number() over (partition by l.name order by l.amount desc, l.clicks desc, l.value) as place,
-      count(*) over (partition by l.name) as "values"
-    from listed l
-  )
+  counted as (select l.name, count(*) as "values" from listed l group by 1)
   select chosen, 'label', f.key, l.label, 0::bigint, 0::bigint, 0::bigint
   from jsonb_each_text(filters) f cross join lateral label_of_group(of_program_id, f.key, f.value) l (label)
   where l.label is not null
   union all
   select chosen, 'read_from', to_char(part.read_from at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), null, 0, 0, 0
   union all
-  (select chosen, r.name, r.value, label_of_group(of_program_id, r.name, r.value), r."values", r.amount, r.clicks
-  from ranked r where r.place <= max_values order by r.name, r.place);
+  -- Keeping the first values of each breakdown is faster than sorting all values, of which there can be thousands.
+  (select chosen, k.name::text, r.value, label_of_group(of_program_id, k.name::text, r.value), k."values", r.amount, r.clicks
+  from counted k cross join lateral (
+    select l.* from listed l where l.name = k.name order by l.amount desc, l.clicks desc, l.value limit max_values
+  ) r
+  order by r.name, r.amount desc, r.clicks desc, r.value);
 end $function$
 ;
 

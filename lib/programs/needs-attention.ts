@@ -73,24 +73,21 @@ export function needsStatement(programId: number) {
         .and([eb('p.processor_account_id', 'is', null), eb('p.processor_former_account_id', 'is not', null)])
         .$castTo<boolean>()
         .as('is_disconnected'),
-      eb
-        .selectFrom('notifications as n')
-        .select((notification) => notification.fn.countAll<number>().as('n'))
-        .whereRef('n.program_id', '=', 'p.id')
-        .where('n.audience', '=', 'advertiser')
-        .where('n.kind', '=', 'payment_ignored')
-        .where('n.created_at', '>', sql<Date>`now() - make_interval(days => ${sql.lit(ignoredDays)})`)
-        .where((notification) =>
-          notification.not(
-            notification.exists(
-              notification
-                .selectFrom('notification_reads as s')
-                .whereRef('s.program_id', '=', 'n.program_id')
-                .whereRef('s.notification_id', '=', 'n.id'),
-            ),
-          ),
-        )
-        .as('events_ignored'),
+      eb(
+        ignoredEvents(programId)
+          .select(({ fn }) => fn.countAll<number>().as('n'))
+          .$asScalar()
+          .$notNull(),
+        '-',
+        // Subtracts the read ones. Looking for a read of each took 12 ms for 7,000 unread notifications.
+        ignoredEvents(programId)
+          .innerJoin('notification_reads as s', (on) =>
+            on.onRef('s.program_id', '=', 'n.program_id').onRef('s.notification_id', '=', 'n.id'),
+          )
+          .select(({ fn }) => fn.count<number>('n.id').distinct().as('n'))
+          .$asScalar()
+          .$notNull(),
+      ).as('events_ignored'),
       eb
         .selectFrom('webhook_endpoints as w')
         .select((endpoint) => endpoint.fn.countAll<number>().as('n'))
@@ -109,4 +106,14 @@ export function needsStatement(programId: number) {
         .$castTo<boolean>()
         .as('has_no_sale'),
     ])
+}
+
+/** Selects the recent notifications about ignored processor events. */
+function ignoredEvents(programId: number) {
+  return kysely
+    .selectFrom('notifications as n')
+    .where('n.program_id', '=', programId)
+    .where('n.audience', '=', 'advertiser')
+    .where('n.kind', '=', 'payment_ignored')
+    .where('n.created_at', '>', sql<Date>`now() - make_interval(days => ${sql.lit(ignoredDays)})`)
 }

@@ -50,13 +50,14 @@ select (
   limit $5) as "owing_partner_id", ("p"."processor_account_id" is null and "p"."processor_former_account_id" is not null) as "is_disconnected", (
   select count(*) as "n"
   from "notifications" as "n"
-  where "n"."program_id" = "p"."id" and "n"."audience" = $6 and "n"."kind" = $7 and "n"."created_at" > now() - make_interval(days => 30) and not exists (
-    select
-    from "notification_reads" as "s"
-    where "s"."program_id" = "n"."program_id" and "s"."notification_id" = "n"."id")) as "events_ignored", (
+  where "n"."program_id" = $6 and "n"."audience" = $7 and "n"."kind" = $8 and "n"."created_at" > now() - make_interval(days => 30)) - (
+  select count(distinct "n"."id") as "n"
+  from "notifications" as "n"
+  inner join "notification_reads" as "s" on "s"."program_id" = "n"."program_id" and "s"."notification_id" = "n"."id"
+  where "n"."program_id" = $9 and "n"."audience" = $10 and "n"."kind" = $11 and "n"."created_at" > now() - make_interval(days => 30)) as "events_ignored", (
   select count(*) as "n"
   from "webhook_endpoints" as "w"
-  where "w"."program_id" = "p"."id" and "w"."disabled_because" = $8 and "w"."partner_id" is null and "w"."deleted_at" is null) as "endpoints_off", (
+  where "w"."program_id" = "p"."id" and "w"."disabled_because" = $12 and "w"."partner_id" is null and "w"."deleted_at" is null) as "endpoints_off", (
   select count(distinct "f"."rule") as "n"
   from "audit_findings" as "f"
   where "f"."program_id" = "p"."id") as "rules_broken", not exists (
@@ -64,7 +65,7 @@ select (
   from "sales" as "s"
   where "s"."program_id" = "p"."id") as "has_no_sale"
 from "programs" as "p"
-where "p"."id" = $9;
+where "p"."id" = $13;
 select "id"
 from "affiliate_click_events"
 where "program_id" = $1 and not "is_test"
