@@ -439,7 +439,7 @@ test('a bulk action covers all rows that match but none that arrives meanwhile, 
     await finish(job)
     expect([path, await value()]).toEqual([path, to])
     if (path === 'move?q=ada' && to === first) continue
-    expect((await read(job))[1]).toMatch(/(55 of 55|1 of 1) partners are .*action="[^"]+\/undo"/s)
+    expect((await read(job))[1]).toMatch(/(55 of 55 partners are|1 of 1 partner is) .*action="[^"]+\/undo"/s)
     await finish(`${job}/undo`)
     expect([path, await value(), messageKinds.get(`${job}/undo`)]).toEqual([path, before, 'good'])
   }
@@ -533,11 +533,11 @@ test('a bulk action covers all rows that match but none that arrives meanwhile, 
   // A message reaches each partner with an account once, and can't be undone.
   const { userId: reader } = await createPerson(stack.db, env, { name: 'Ada', email: 'ada@example.com' })
   await tiePartner(stack.db, Number(kept[0]?.id), reader)
-  expect((await read(`${program}/bulk/message?q=ada`))[1]).toContain('Send a message to 1 partner')
+  expect((await read(`${program}/bulk/message?q=ada`))[1]).toMatch(/<button[^>]*>Send a message to 1 partner</)
   const message = await start('message?q=ada', { note: 'Summer rates start\r\non Monday.' })
   await finish(message)
   await finish(message)
-  expect((await read(message))[1]).toMatch(/1 of 1 partners are notified\.(?!.*\/undo)/s)
+  expect((await read(message))[1]).toMatch(/1 of 1 partner is notified\.(?!.*\/undo)/s)
   expect((await send(`${message}/undo`)).status).toBe(409)
   const { rows: messages } = await stack.sql.query(
     "select partner_id::text, payload->>'text' as text from outbox where program_id = $1 and kind = 'program_message'",
@@ -549,7 +549,7 @@ test('a bulk action covers all rows that match but none that arrives meanwhile, 
   expect((await send(`${program}/bulk/message?q=ada`, { seen, note: 'Too many' })).status).toBe(429)
 
   expect((await read(`${program}/bulk/deactivate?status=lost`))[0]).toBe(400)
-  expect((await read(`${program}/jobs`))[1].match(/are as they were before/g)).toHaveLength(6)
+  expect((await read(`${program}/jobs`))[1].match(/(are as they were|is as it was) before/g)).toHaveLength(6)
   expect((await start('rate', { rate: '120' })).endsWith('/bulk/rate')).toBe(true)
   expect((await send(`${program}/bulk/move`, { to: 'none' })).status).toBe(400)
 

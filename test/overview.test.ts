@@ -741,6 +741,19 @@ test('a list changes without reloading the page, a partner opens beside it, and 
   await page.getByText('Her', { exact: true }).first().click()
   await page.getByRole('button', { name: 'Delete the view Her' }).click()
   await page.getByText('The view Her was deleted.').waitFor()
+
+  // An undo in several parts continues by itself, also from a page that the script changes.
+  await sql.query(
+    `with job as (
+      insert into bulk_jobs (program_id, kind, settings, row_count, position, finished_at) values ($1, 'deactivate', '{}', 201, 0, now())
+      returning program_id, id
+    ) insert into bulk_job_rows (program_id, job_id, row_id, before) select program_id, id, -n, '{}' from job, generate_series(1, 201) n`,
+    [shop.programId],
+  )
+  await page.goto(`${address}/jobs`)
+  await page.getByRole('button', { name: 'Undo: Deactivate 201 partners' }).click()
+  await page.locator('#question').getByRole('button', { name: 'Undo' }).click()
+  await page.locator('.toast.warn', { hasText: 'have left: 201.' }).waitFor()
   await context.close()
 })
 

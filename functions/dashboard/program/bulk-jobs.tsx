@@ -71,7 +71,7 @@ pages.get('/bulk/:kind', requireProgram('partner:manage'), async (c) => {
           </p>
           <Form
             action={addressOf(c.req.path, query)}
-            submit={`${action.verb} all ${formatNumber(count)}`}
+            submit={count === 1 ? titleOf({ kind, row_count: count }) : `${action.verb} all ${formatNumber(count)}`}
             cancel={list}
           >
             <Hidden fields={{ seen }} />
@@ -94,7 +94,7 @@ pages.post('/bulk/:kind', requireProgram('partner:manage'), form(startForm, prev
   const [newest] = rows
   if (!newest) return redirectWith(c, list, `No ${action.list.rows} match anymore.`, 'bad')
   if (confirmed !== seen) {
-    const changed = `The list has changed. Now ${formatNumber(count)} ${action.list.rows} match. Check them again.`
+    const changed = `The list has changed, and now has ${counted(count, rowOf(action.list), action.list.rows)}. Check it again.`
     return redirectWith(c, previewPage(c), changed, 'bad')
   }
   const id = await startBulkJob(c.get('db'), c.get('program').id, { kind, settings, rows: count, newestId: newest.id })
@@ -137,25 +137,36 @@ programList(pages, '/jobs', 'partner:manage', (c) => ({
     }),
 }))
 
+/** Returns the singular of a list's rows. */
+const rowOf = ({ rows }: { rows: string }) => rows.slice(0, -1)
+
 const titleOf = ({ kind, row_count: count }: Pick<BulkJob, 'kind' | 'row_count'>) => {
   const { verb, list } = bulkActions[kind]
-  return `${verb} ${counted(count, list.rows.slice(0, -1), list.rows)}`
+  return `${verb} ${counted(count, rowOf(list), list.rows)}`
 }
 
-function stateOf({ kind, rows, row_count: count, finished_at: finishedAt, undone_at: undoneAt }: BulkJob): string {
-  const { done, list, whyKept } = bulkActions[kind]
-  if (undoneAt) {
-    const left = rows.changed - rows.undone - rows.kept
-    return [
-      `${formatNumber(rows.undone)} of ${formatNumber(rows.changed)} ${list.rows} are as they were before.`,
-      rows.kept > 0 && whyKept && `Not undone, because ${whyKept}: ${formatNumber(rows.kept)}.`,
-      left > 0 && `The undo stopped early, with ${formatNumber(left)} left.`,
-    ]
-      .filter(Boolean)
-      .join(' ')
-  }
-  const changed = `${formatNumber(rows.changed)} of ${formatNumber(count)} ${list.rows} are ${done}.`
-  return finishedAt ? changed : `${changed} Not finished.`
+/** Says how many rows are done: `1 of 55 partners is`. */
+function partOf(part: number, all: number, list: { rows: string }): string {
+  return `${formatNumber(part)} of ${counted(all, rowOf(list), list.rows)} ${part === 1 ? 'is' : 'are'}`
+}
+
+function progressOf({ kind, rows, row_count: count, undone_at: undoneAt }: BulkJob): string {
+  const { done, list } = bulkActions[kind]
+  if (!undoneAt) return `${partOf(rows.changed, count, list)} ${done}.`
+  return `${partOf(rows.undone, rows.changed, list)} ${rows.undone === 1 ? 'as it was' : 'as they were'} before.`
+}
+
+function stateOf(job: BulkJob): string {
+  const { kind, rows, finished_at: finishedAt, undone_at: undoneAt } = job
+  const { whyKept } = bulkActions[kind]
+  const left = rows.changed - rows.undone - rows.kept
+  const notes = undoneAt
+    ? [
+        rows.kept > 0 && whyKept && `Not undone, because ${whyKept}: ${formatNumber(rows.kept)}.`,
+        left > 0 && `The undo stopped early, with ${formatNumber(left)} left.`,
+      ]
+    : [!finishedAt && 'Not finished.']
+  return [progressOf(job), ...notes].filter(Boolean).join(' ')
 }
 
 const mayUndo = ({ kind, rows, is_recent: isRecent }: BulkJob) =>
@@ -168,7 +179,7 @@ function Undo({ c, job }: { c: ProgramContext; job: BulkJob }) {
       action={`${jobPage(c, job)}/undo`}
       class="compact"
       label={`Undo: ${titleOf(job)}`}
-      confirm={`Undo this for ${formatNumber(job.rows.changed)} ${bulkActions[job.kind].list.rows}?`}
+      confirm={`Undo this for ${counted(job.rows.changed, rowOf(bulkActions[job.kind].list), bulkActions[job.kind].list.rows)}?`}
       text={job.undone_at ? 'Finish undo' : 'Undo'}
     />
   )
@@ -197,13 +208,14 @@ pages.get('/jobs/:jobId', requireProgram('partner:manage'), async (c) => {
 
 /** Shows the progress of a job. The script sends the form immediately. */
 async function renderProgress(c: ProgramContext, job: BulkJob, next: string) {
+  const title = job.undone_at ? `Undo: ${titleOf(job)}` : titleOf(job)
   const [all, done] = job.undone_at
     ? [job.rows.changed, job.rows.undone + job.rows.kept]
     : [job.row_count, job.rows.changed]
   return await c.render(
-    <BulkPage title={titleOf(job)} of={bulkActions[job.kind]}>
-      <progress max={all} value={done} aria-label={stateOf(job)} />
-      <p>{stateOf(job)} Leave this page to stop. You can continue later under Bulk actions.</p>
+    <BulkPage title={title} of={bulkActions[job.kind]}>
+      <progress max={all} value={done} aria-label={progressOf(job)} />
+      <p>{progressOf(job)} Leave this page to stop. You can continue later under Bulk actions.</p>
       <form method="post" action={next} data-continue>
         <Hidden fields={{}} />
         <div class="row">

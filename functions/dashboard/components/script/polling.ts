@@ -17,11 +17,11 @@ async function poll(part) {
 }
 prepare((part) => {
   for (const one of part.querySelectorAll('[data-poll]')) poll(one)
+  // A job with several requests continues automatically.
+  part.querySelector('form[data-continue]')?.requestSubmit()
 })
 
 // Prevents the browser from sending the form again when somebody reloads or revisits a page with a one-time secret.
 const answered = document.querySelector('[data-address]')
 if (answered) history.replaceState(null, '', answered.dataset.address)
-// A job with several requests continues automatically.
-document.querySelector('form[data-continue]')?.requestSubmit()
 `
