@@ -102,8 +102,10 @@ export function joinProgram(history: History): Step | undefined {
     run: async () => {
       const { db, pool, service } = history.world
       const { programId } = history.program
-      const account = await patiently(() => addAccount(pool, 'Partner 2'))
-      const given = { account, name: 'Partner 2', groupId: null }
+      // The code of the partner's link contains this name. It is unique, so that a click finds its program by the code.
+      const name = `Partner 2 of ${programId}`
+      const account = await patiently(() => addAccount(pool, name))
+      const given = { account, name, groupId: null }
       await history.act(() => join(service, db, programId, given))
       history.program.add(await findJoined(pool, programId, account, patiently))
       history.model.join()
