@@ -164,6 +164,18 @@ describe('the message table', () => {
     )
     expect(wrong).toEqual([])
   })
+
+  test('has a singular for each number of days or months that can be 1', () => {
+    const plurals = Object.entries(table).flatMap(([key, { en }]) => (en === undefined ? [key] : []))
+    expect(plurals.filter((key) => /\{\w+\} (minute|hour|day|week|month|year|sale|click)s/.test(key))).toEqual([
+      'Earned in the last {days} days',
+      '{days} days',
+      'Disabled because every attempt failed for {count} days.',
+      'Your postbacks to an address have failed for {count} days, so they were disabled. Once the address responds again, enable them under Postbacks and send the missed ones again.',
+      'Somebody, probably you, applied to become a partner of {name} with this address. Check the application and confirm it within {days} days:',
+      'Accept within {days} days:',
+    ])
+  })
 })
 
 test.each([

@@ -507,8 +507,8 @@ function commissionText(
   const left = Math.max(sale.left_cents ?? 0, 0)
   if (amount === 0 && uncapped > 0 && (cap === null || left > 0)) {
     const late =
-      'The sale is more than {months} months after the first purchase, and the program only pays for those months. It earns nothing.'
-    return `${say(late, { months: months ?? 0 })}${by}`
+      'The sale is more than {count} months after the first purchase, and the program only pays for those months. It earns nothing.'
+    return `${say(late, { count: months ?? 0 })}${by}`
   }
   const isExact = exact === String(share)
   const shareValues = { percent: percent(bp), base: money(base), amount: money(share), exact }

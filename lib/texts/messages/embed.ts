@@ -14,7 +14,7 @@ export const embed = {
     es: 'Tus códigos para compradores: {codes}',
     pt: 'Seus códigos para compradores: {codes}',
   },
-  Signups: { de: 'Anmeldungen', fr: 'Inscriptions', es: 'Registros', pt: 'Cadastros' },
+  Signups: { de: 'Registrierungen', fr: 'Inscriptions', es: 'Registros', pt: 'Cadastros' },
   'Your commissions': { de: 'Ihre Provisionen', fr: 'Vos commissions', es: 'Tus comisiones', pt: 'Suas comissões' },
   Newest: { de: 'Neueste', fr: 'Plus récentes', es: 'Más recientes', pt: 'Mais recentes' },
   'The portal could not be loaded. Reload the page.': {

@@ -181,7 +181,7 @@ export const frame = {
   },
   'Use at most 80 characters, without line breaks or characters that change the direction of text.': {
     de: 'Verwenden Sie höchstens 80 Zeichen, ohne Zeilenumbrüche und ohne Zeichen, die die Schreibrichtung ändern.',
-    fr: 'Utilisez au plus 80 caractères, sans saut de ligne ni caractère qui change le sens du texte.',
+    fr: 'Utilisez au plus 80 caractères, sans saut de ligne ni caractère qui change la direction du texte.',
     es: 'Usa como máximo 80 caracteres, sin saltos de línea ni caracteres que cambien la dirección del texto.',
     pt: 'Use no máximo 80 caracteres, sem quebras de linha nem caracteres que mudem a direção do texto.',
   },

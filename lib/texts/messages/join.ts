@@ -73,7 +73,7 @@ export const join = {
     },
   "If it doesn't arrive within a few minutes, check your spam folder, and then apply again.": {
     de: 'Wenn sie nicht in wenigen Minuten ankommt, sehen Sie im Spam-Ordner nach und bewerben Sie sich dann erneut.',
-    fr: 'S’il n’arrive pas dans quelques minutes, vérifiez vos courriers indésirables, puis postulez à nouveau.',
+    fr: 'S’il n’arrive pas d’ici quelques minutes, vérifiez vos courriers indésirables, puis postulez à nouveau.',
     es: 'Si no llega en unos minutos, mira en la carpeta de spam y vuelve a enviar la solicitud.',
     pt: 'Se ele não chegar em alguns minutos, confira a pasta de spam e inscreva-se de novo.',
   },
@@ -115,7 +115,7 @@ export const join = {
   },
   'Use plain text, without characters that change the direction of text.': {
     de: 'Verwenden Sie einfachen Text, ohne Zeichen, die die Schreibrichtung ändern.',
-    fr: 'Utilisez du texte simple, sans caractère qui change le sens du texte.',
+    fr: 'Utilisez du texte simple, sans caractère qui change la direction du texte.',
     es: 'Usa texto sencillo, sin caracteres que cambien la dirección del texto.',
     pt: 'Use texto simples, sem caracteres que mudem a direção do texto.',
   },
@@ -496,7 +496,7 @@ export const join = {
   },
   'Enter a number of sales up to 100,000, and an amount above zero.': {
     de: 'Geben Sie bis zu 100.000 Verkäufe und einen Betrag über null ein.',
-    fr: 'Saisissez un nombre de ventes jusqu’à 100 000 et un montant supérieur à zéro.',
+    fr: 'Saisissez un nombre de ventes jusqu’à 100 000 et un montant supérieur à zéro.',
     es: 'Introduce un número de ventas de hasta 100.000 y un importe mayor que cero.',
     pt: 'Digite um número de vendas de até 100.000 e um valor acima de zero.',
   },

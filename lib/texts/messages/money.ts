@@ -143,7 +143,7 @@ export const money = {
   },
   '(returned)': { de: '(zurückgegeben)', fr: '(rendu)', es: '(devuelto)', pt: '(devolvido)' },
   'of {amount}': { de: 'von {amount}', fr: 'sur {amount}', es: 'de {amount}', pt: 'de {amount}' },
-  Signup: { de: 'Anmeldung', fr: 'Inscription', es: 'Registro', pt: 'Cadastro' },
+  Signup: { de: 'Registrierung', fr: 'Inscription', es: 'Registro', pt: 'Cadastro' },
   Sale: { de: 'Verkauf', fr: 'Vente', es: 'Venta', pt: 'Venda' },
   'Sale of {amount}': {
     de: 'Verkauf über {amount}',
@@ -159,7 +159,7 @@ export const money = {
     pt: 'O comprador tem o endereço de e-mail do afiliado.',
   },
   'Many signups came from one address within a day.': {
-    de: 'Viele Anmeldungen kamen innerhalb eines Tages von einer Adresse.',
+    de: 'Viele Registrierungen kamen innerhalb eines Tages von einer Adresse.',
     fr: 'Beaucoup d’inscriptions sont venues d’une même adresse en un jour.',
     es: 'Muchos registros llegaron desde una dirección en un día.',
     pt: 'Muitos cadastros vieram de um endereço em um dia.',
@@ -877,13 +877,13 @@ export const money = {
     pt: 'Este pagamento está em um lote de pagamentos. Peça ao programa para excluí-lo.',
   },
   "This payout is on its way and can't be canceled. Ask the program about it.": {
-    de: 'Diese Auszahlung ist unterwegs und kann nicht storniert werden. Fragen Sie das Programm danach.',
+    de: 'Diese Auszahlung ist unterwegs und kann nicht abgebrochen werden. Fragen Sie das Programm danach.',
     fr: 'Ce versement est en route et ne peut pas être annulé. Renseignez-vous auprès du programme.',
     es: 'Este pago está en camino y no se puede cancelar. Pregunta al programa.',
     pt: 'Este pagamento está a caminho e não pode ser cancelado. Pergunte ao programa.',
   },
   "This payout was decided, so it can't be canceled. Reload the page to see its state.": {
-    de: 'Über diese Auszahlung wurde entschieden, deshalb kann sie nicht storniert werden. Laden Sie die Seite neu, um ihren Status zu sehen.',
+    de: 'Über diese Auszahlung wurde entschieden, deshalb kann sie nicht abgebrochen werden. Laden Sie die Seite neu, um ihren Status zu sehen.',
     fr: 'Ce versement a été traité et ne peut donc pas être annulé. Rechargez la page pour voir son état.',
     es: 'Este pago ya se ha decidido, así que no se puede cancelar. Recarga la página para ver su estado.',
     pt: 'Este pagamento já foi decidido, então não pode ser cancelado. Recarregue a página para ver o status.',

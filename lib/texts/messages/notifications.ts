@@ -81,14 +81,14 @@ export const notifications = {
   },
   'Your payout was reduced by {reduced} to {amount}, because of a deduction{sale}.': {
     de: 'Ihre Auszahlung wurde wegen eines Abzugs{sale} um {reduced} auf {amount} gemindert.',
-    fr: 'Votre versement a été réduit de {reduced} à {amount} à cause d’une déduction{sale}.',
-    es: 'Tu pago se ha reducido en {reduced} a {amount} por una deducción{sale}.',
+    fr: 'Votre versement a été réduit de {reduced} à cause d’une déduction{sale}. Il s’élève maintenant à {amount}.',
+    es: 'Tu pago se ha reducido en {reduced} por una deducción{sale}. Ahora es de {amount}.',
     pt: 'Seu pagamento foi reduzido em {reduced} para {amount} por causa de uma dedução{sale}.',
   },
   'Your payout was reduced by {reduced} to {amount}, because a commission{sale} was reversed.': {
     de: 'Ihre Auszahlung wurde um {reduced} auf {amount} gemindert, weil eine Provision{sale} storniert wurde.',
-    fr: 'Votre versement a été réduit de {reduced} à {amount}, car une commission{sale} a été annulée.',
-    es: 'Tu pago se ha reducido en {reduced} a {amount} porque se anuló una comisión{sale}.',
+    fr: 'Votre versement a été réduit de {reduced}, car une commission{sale} a été annulée. Il s’élève maintenant à {amount}.',
+    es: 'Tu pago se ha reducido en {reduced} porque se anuló una comisión{sale}. Ahora es de {amount}.',
     pt: 'Seu pagamento foi reduzido em {reduced} para {amount} porque uma comissão{sale} foi estornada.',
   },
   'You earned a manual commission of {amount}{sale}. It is in your balance.': {

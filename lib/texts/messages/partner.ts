@@ -447,7 +447,7 @@ export const partner = {
     pt: 'Visitas pelo link de um afiliado, sem robôs.',
   },
   'Customers who signed up after such a visit.': {
-    de: 'Kunden, die sich nach einem solchen Besuch angemeldet haben.',
+    de: 'Kunden, die sich nach einem solchen Besuch registriert haben.',
     fr: 'Clients qui se sont inscrits après une telle visite.',
     es: 'Clientes que se registraron tras una visita así.',
     pt: 'Clientes que se cadastraram depois de uma visita assim.',

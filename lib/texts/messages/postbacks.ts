@@ -15,7 +15,7 @@ export const postbacks = {
     pt: '{name} chama seu tracker quando algo muda nos seus leads, vendas e comissões.',
   },
   'one of your leads signed up': {
-    de: 'ein Lead von Ihnen hat sich angemeldet',
+    de: 'ein Lead von Ihnen hat sich registriert',
     fr: 'un de vos leads s’est inscrit',
     es: 'un lead tuyo se ha registrado',
     pt: 'um lead seu se cadastrou',
@@ -118,7 +118,7 @@ export const postbacks = {
   },
   'Use at most 2,000 characters.': {
     de: 'Verwenden Sie höchstens 2.000 Zeichen.',
-    fr: 'Utilisez au plus 2 000 caractères.',
+    fr: 'Utilisez au plus 2 000 caractères.',
     es: 'Usa como máximo 2000 caracteres.',
     pt: 'Use no máximo 2.000 caracteres.',
   },
@@ -329,7 +329,7 @@ export const postbacks = {
   Read: { de: 'Gelesen', fr: 'Lue', es: 'Leída', pt: 'Lida' },
   'The address contains the unknown placeholder {name}.': {
     de: 'Die Adresse enthält den unbekannten Platzhalter {name}.',
-    fr: 'L’adresse contient le paramètre inconnu {name}.',
+    fr: 'L’adresse contient la variable inconnue {name}.',
     es: 'La dirección contiene el marcador desconocido {name}.',
     pt: 'O endereço contém o marcador desconhecido {name}.',
   },
@@ -359,7 +359,7 @@ export const postbacks = {
   },
   'The address must have its placeholders after the question mark.': {
     de: 'Die Platzhalter der Adresse müssen nach dem Fragezeichen stehen.',
-    fr: 'Les paramètres de l’adresse doivent se trouver après le point d’interrogation.',
+    fr: 'Les variables de l’adresse doivent se trouver après le point d’interrogation.',
     es: 'Los marcadores de la dirección deben estar después del signo de interrogación.',
     pt: 'Os marcadores do endereço devem ficar depois do ponto de interrogação.',
   },

@@ -115,7 +115,7 @@ export const sale = {
     pt: 'de {amount}, {reversed} estornados',
   },
   'Lead commission': {
-    de: 'Provision für die Anmeldung',
+    de: 'Provision für die Registrierung',
     fr: 'Commission d’inscription',
     es: 'Comisión por registro',
     pt: 'Comissão por cadastro',
@@ -437,43 +437,43 @@ export const sale = {
     pt: '{name} indicou o comprador pelo link {code}.',
   },
   'The commission {to}for the signup on {day}, {amount}, was rejected.': {
-    de: 'Die Provision {to}für die Anmeldung am {day}, {amount}, wurde abgelehnt.',
+    de: 'Die Provision {to}für die Registrierung am {day}, {amount}, wurde abgelehnt.',
     fr: 'La commission {to}pour l’inscription du {day}, {amount}, a été refusée.',
     es: 'La comisión {to}por el registro del {day}, {amount}, se rechazó.',
     pt: 'A comissão {to}pelo cadastro de {day}, {amount}, foi recusada.',
   },
   'The commission {to}for the signup on {day}, {amount}, was reversed.': {
-    de: 'Die Provision {to}für die Anmeldung am {day}, {amount}, wurde storniert.',
+    de: 'Die Provision {to}für die Registrierung am {day}, {amount}, wurde storniert.',
     fr: 'La commission {to}pour l’inscription du {day}, {amount}, a été annulée.',
     es: 'La comisión {to}por el registro del {day}, {amount}, se anuló.',
     pt: 'A comissão {to}pelo cadastro de {day}, {amount}, foi estornada.',
   },
   'The signup on {day} paid {amount} by itself.': {
-    de: 'Die Anmeldung am {day} hat für sich allein {amount} gebracht. Der Betrag ist ausgezahlt.',
+    de: 'Die Registrierung am {day} hat für sich allein {amount} gebracht. Der Betrag ist ausgezahlt.',
     fr: 'L’inscription du {day} a rapporté à elle seule {amount}, déjà versés.',
     es: 'El registro del {day} ya pagó {amount} por sí solo.',
     pt: 'O cadastro de {day} já pagou {amount} por si só.',
   },
   'The signup on {day} earned {amount} by itself.': {
-    de: 'Die Anmeldung am {day} hat für sich allein {amount} gebracht.',
+    de: 'Die Registrierung am {day} hat für sich allein {amount} gebracht.',
     fr: 'L’inscription du {day} a rapporté à elle seule {amount}.',
     es: 'El registro del {day} generó {amount} por sí solo.',
     pt: 'O cadastro de {day} rendeu {amount} por si só.',
   },
   'The signup on {day} earned {amount} by itself. It is held for review, and not paid until somebody decides.': {
-    de: 'Die Anmeldung am {day} hat für sich allein {amount} gebracht. Der Betrag wird erst nach einer Prüfung ausgezahlt.',
+    de: 'Die Registrierung am {day} hat für sich allein {amount} gebracht. Der Betrag wird erst nach einer Prüfung ausgezahlt.',
     fr: 'L’inscription du {day} a rapporté à elle seule {amount}, retenus jusqu’à la fin du contrôle.',
     es: 'El registro del {day} generó {amount} por sí solo, retenidos hasta que se revisen.',
     pt: 'O cadastro de {day} rendeu {amount} por si só, retidos até a análise.',
   },
   'The signup on {day} earned {amount} by itself, on hold until {until}.': {
-    de: 'Die Anmeldung am {day} hat für sich allein {amount} gebracht, zurückgehalten bis {until}.',
+    de: 'Die Registrierung am {day} hat für sich allein {amount} gebracht, zurückgehalten bis {until}.',
     fr: 'L’inscription du {day} a rapporté à elle seule {amount}, en attente jusqu’au {until}.',
     es: 'El registro del {day} generó {amount} por sí solo, en espera hasta el {until}.',
     pt: 'O cadastro de {day} rendeu {amount} por si só, em espera até {until}.',
   },
   'A customer who signed up or bought stays attributed, so the window no longer applied.': {
-    de: 'Ein Kunde, der sich angemeldet oder gekauft hat, bleibt immer bekannt. Deshalb galt das Zeitfenster nicht mehr.',
+    de: 'Ein Kunde, der sich registriert oder gekauft hat, bleibt immer bekannt. Deshalb galt das Zeitfenster nicht mehr.',
     fr: 'Un client inscrit ou acheteur n’est jamais oublié, donc la fenêtre ne s’appliquait plus.',
     es: 'Un cliente que se registró o compró nunca se olvida, así que la ventana ya no se aplicaba.',
     pt: 'Um cliente que se cadastrou ou comprou nunca é esquecido, então a janela não valia mais.',
@@ -485,7 +485,7 @@ export const sale = {
     pt: 'Esse clique veio por {other}, e o cliente ficou com {code}: neste programa o primeiro clique decide.',
   },
   'That click came through {other}, and the customer stayed with {code}: they had signed up or bought by then.': {
-    de: 'Dieser Klick kam über {other}, und der Kunde blieb bei {code}: Er hatte sich schon angemeldet oder gekauft.',
+    de: 'Dieser Klick kam über {other}, und der Kunde blieb bei {code}: Er hatte sich schon registriert oder gekauft.',
     fr: 'Ce clic venait de {other}, et le client est resté avec {code} : il s’était déjà inscrit ou avait déjà acheté.',
     es: 'Ese clic llegó por {other}, y el cliente siguió con {code}: ya se había registrado o había comprado.',
     pt: 'Esse clique veio por {other}, e o cliente ficou com {code}: ele já tinha se cadastrado ou comprado.',
@@ -571,12 +571,28 @@ export const sale = {
     es: 'No genera nada.',
     pt: 'Não rende nada.',
   },
-  'The sale is more than {months} months after the first purchase, and the program only pays for those months. It earns nothing.':
+  'The sale is more than {count} months after the first purchase, and the program only pays for those months. It earns nothing.':
     {
-      de: 'Er liegt mehr als {months} Monate nach dem ersten Kauf, und das Programm zahlt nur für diese Zeit. Er bringt nichts.',
-      fr: 'Elle a lieu plus de {months} mois après le premier achat, et le programme ne paie que cette période. Elle ne rapporte rien.',
-      es: 'Han pasado más de {months} meses desde la primera compra, y el programa solo paga ese tiempo. No genera nada.',
-      pt: 'Faz mais de {months} meses desde a primeira compra, e o programa só paga esse período. Não rende nada.',
+      en: {
+        one: 'The sale is more than {count} month after the first purchase, and the program only pays for that month. It earns nothing.',
+        other:
+          'The sale is more than {count} months after the first purchase, and the program only pays for those months. It earns nothing.',
+      },
+      de: {
+        one: 'Er liegt mehr als {count} Monat nach dem ersten Kauf, und das Programm zahlt nur für diese Zeit. Er bringt nichts.',
+        other:
+          'Er liegt mehr als {count} Monate nach dem ersten Kauf, und das Programm zahlt nur für diese Zeit. Er bringt nichts.',
+      },
+      fr: 'Elle a lieu plus de {count} mois après le premier achat, et le programme ne paie que cette période. Elle ne rapporte rien.',
+      es: {
+        one: 'Ha pasado más de {count} mes desde la primera compra, y el programa solo paga ese tiempo. No genera nada.',
+        other:
+          'Han pasado más de {count} meses desde la primera compra, y el programa solo paga ese tiempo. No genera nada.',
+      },
+      pt: {
+        one: 'Faz mais de {count} mês desde a primeira compra, e o programa só paga esse período. Não rende nada.',
+        other: 'Faz mais de {count} meses desde a primeira compra, e o programa só paga esse período. Não rende nada.',
+      },
     },
   '{percent} of {base} is {amount}.': {
     de: '{percent} von {base} sind {amount}.',
@@ -658,13 +674,13 @@ export const sale = {
   },
   '{amount} was manually deducted from the balance of {name}.': {
     de: 'Von Hand wurden {amount} vom Guthaben von {name} abgezogen.',
-    fr: 'À la main, {amount} ont été déduits du solde de {name}.',
+    fr: '{amount} ont été déduits manuellement du solde de {name}.',
     es: 'A mano, se dedujeron {amount} del saldo de {name}.',
     pt: 'À mão, {amount} foram deduzidos do saldo de {name}.',
   },
   '{amount} was manually added to the balance of {name}.': {
     de: 'Von Hand wurden {amount} dem Guthaben von {name} hinzugefügt.',
-    fr: 'À la main, {amount} ont été ajoutés au solde de {name}.',
+    fr: '{amount} ont été ajoutés manuellement au solde de {name}.',
     es: 'A mano, se añadieron {amount} al saldo de {name}.',
     pt: 'À mão, {amount} foram somados ao saldo de {name}.',
   },

@@ -100,7 +100,7 @@ export const signIn = {
   'Check your e-mail: if {email} has an account here, a link to choose a new password is on its way. If it does not arrive within a few minutes, request it again.':
     {
       de: 'Sehen Sie in Ihr Postfach: Wenn es hier ein Konto für {email} gibt, ist ein Link für ein neues Passwort unterwegs. Wenn er nicht in einigen Minuten ankommt, fordern Sie ihn noch einmal an.',
-      fr: 'Consultez vos e-mails : si {email} a un compte ici, un lien pour choisir un nouveau mot de passe est en route. S’il n’arrive pas dans quelques minutes, demandez-le de nouveau.',
+      fr: 'Consultez vos e-mails : si {email} a un compte ici, un lien pour choisir un nouveau mot de passe est en route. S’il n’arrive pas d’ici quelques minutes, demandez-le de nouveau.',
       es: 'Mira tu correo: si {email} tiene una cuenta aquí, un enlace para elegir una contraseña nueva está en camino. Si no llega en unos minutos, pídelo otra vez.',
       pt: 'Veja seu e-mail: se {email} tem uma conta aqui, um link para escolher uma nova senha está a caminho. Se ele não chegar em alguns minutos, peça de novo.',
     },

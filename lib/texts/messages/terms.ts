@@ -73,7 +73,7 @@ export const terms = {
     pt: '{terms}, até {amount} por cliente',
   },
   '{amount} for each signup': {
-    de: '{amount} für jede Anmeldung',
+    de: '{amount} für jede Registrierung',
     fr: '{amount} pour chaque inscription',
     es: '{amount} por cada registro',
     pt: '{amount} por cadastro',
