@@ -41,5 +41,31 @@ export const decimalAmount = (amountCents: number, currency: string): string =>
 export function formatMoney(amountCents: number, currency: string, locale = 'en-US'): string {
   // oxlint-disable-next-line no-unsafe-type-assertion -- a number with an exponent is one to Intl, not to TypeScript
   const decimal = `${amountCents}e-${currencyExponent(currency)}` as `${number}`
-  return widenSpaces(new Intl.NumberFormat(locale, { style: 'currency', currency }).format(decimal))
+  return writeAmount(decimal, currency, locale)
+}
+
+/** The lengths of a written amount: with all decimals, without decimals that are zero, and rounded for an axis. */
+const amountLengths = {
+  full: {},
+  short: { trailingZeroDisplay: 'stripIfInteger' },
+  compact: { notation: 'compact' },
+} as const satisfies Record<string, Intl.NumberFormatOptions>
+
+/** Formats by locale, currency and length. Creating one takes 40 times as long as using it, and a page can write hundreds of amounts. */
+const amountFormats = new Map<string, Intl.NumberFormat>()
+
+/** Formats an amount in major units as people write it. */
+export function writeAmount(
+  amount: number | `${number}`,
+  currency: string,
+  locale: string,
+  length: keyof typeof amountLengths = 'full',
+): string {
+  const key = `${locale} ${currency} ${length}`
+  let format = amountFormats.get(key)
+  if (!format) {
+    format = new Intl.NumberFormat(locale, { style: 'currency', currency, ...amountLengths[length] })
+    amountFormats.set(key, format)
+  }
+  return widenSpaces(format.format(amount))
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { currencyExponent, isCurrency, majorUnits } from '../lib/money.ts'
+import { currencyExponent, isCurrency, majorUnits, writeAmount } from '../lib/money.ts'
 
 test.for([
   ['usd', 2],
@@ -36,4 +36,16 @@ test.for([
   ['us', false],
 ] as const)('%j is a currency: %s', ([code, expected]) => {
   expect(isCurrency(code)).toBe(expected)
+})
+
+test.for([
+  [12_345.6, 'usd', 'en-US', 'full', '$12,345.60'],
+  [12_345, 'usd', 'en-US', 'short', '$12,345'],
+  [12_345.6, 'usd', 'en-US', 'short', '$12,345.60'],
+  [12_345.6, 'usd', 'en-US', 'compact', '$12K'],
+  [12_345.6, 'eur', 'en-US', 'full', '€12,345.60'],
+  [12_345.6, 'eur', 'de-DE', 'full', '12.345,60\u00A0€'],
+  [12_345.6, 'usd', 'en-US', 'full', '$12,345.60'],
+] as const)('%d %s is written for %s as %s: %s', ([amount, currency, locale, length, expected]) => {
+  expect(writeAmount(amount, currency, locale, length)).toBe(expected)
 })

@@ -1,5 +1,4 @@
-import { widenSpaces } from '../../../lib/languages.ts'
-import { majorUnits } from '../../../lib/money.ts'
+import { majorUnits, writeAmount } from '../../../lib/money.ts'
 import { useTexts } from './text.tsx'
 
 const defaultLocale = 'en-US'
@@ -16,22 +15,13 @@ export function counted(count: number, one: string, many: string): string {
   return `${formatNumber(count)} ${count === 1 ? one : many}`
 }
 
-/** Formats an amount in major units. `short` omits decimals that are zero. */
-export function formatAmount(
-  amount: number,
-  currency: string,
-  length: 'full' | 'short' = 'full',
-  locale = defaultLocale,
-): string {
-  const trailingZeroDisplay = length === 'short' ? 'stripIfInteger' : 'auto'
-  return widenSpaces(new Intl.NumberFormat(locale, { style: 'currency', currency, trailingZeroDisplay }).format(amount))
-}
+/** Formats an amount in major units. */
+export const formatAmount = (amount: number, currency: string) => writeAmount(amount, currency, defaultLocale)
 
 /** Formats an amount in minor units for an axis: `$0.50`, `$1,200`, `$12K`. */
 export function formatAxis(cents: number, currency: string, locale = defaultLocale): string {
   const amount = majorUnits(cents, currency)
-  if (Math.abs(amount) < 10_000) return formatAmount(amount, currency, 'short', locale)
-  return widenSpaces(new Intl.NumberFormat(locale, { style: 'currency', currency, notation: 'compact' }).format(amount))
+  return writeAmount(amount, currency, locale, Math.abs(amount) < 10_000 ? 'short' : 'compact')
 }
 
 export function formatDate(date: Date | string): string {
