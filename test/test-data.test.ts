@@ -54,6 +54,10 @@ async function open({ programId, dashboardToken }: Sandbox, part: string, form?:
   return { status: response.status, html: await response.text(), requests: stack.neon.requests - before }
 }
 
+const withNewKey = async (sandbox: Sandbox) => (await open(sandbox, '/check/key', { key_scope: 'track' })).html
+
+const headingIn = (html: string) => /<h1[^>]*>([^<]*)</.exec(html)?.[1]
+
 const figuresIn = (html: string) =>
   Object.fromEntries(
     Array.from(html.matchAll(/<dt>([^<]+)<\/dt><dd class="value">([^<]+)</g), ([, name, value]) => [name, value]),
@@ -507,8 +511,12 @@ describe('the installation check', () => {
     expect(waiting).toContain('<noscript><meta http-equiv="refresh" content="5"/></noscript>')
     expect(waiting).toContain(`data-poll="/programs/${sandbox.programId}/check"`)
     await track(sandbox, 'lead', { customer_key: 'u', click_id }, false)
+    // With a new key, the program isn't ready yet.
+    for (const html of [waiting, (await open(sandbox, '/check')).html, await withNewKey(sandbox)])
+      expect(headingIn(html)).toMatch(/^Set up Sandbox program/)
     await track(sandbox, 'sale', { customer_key: 'u', transaction_id: 't', amount_cents: 1 }, false)
     const done = (await open(sandbox, '/check')).html
+    expect(headingIn(done)).toMatch(/^Sandbox program .* is ready$/)
     expect(done).toContain('Everything works.')
     expect(done).not.toMatch(/data-poll|http-equiv="refresh"/)
     const anew = (await open(sandbox, `/check?since=${Date.now() + 1000}`)).html
