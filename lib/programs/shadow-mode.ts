@@ -41,42 +41,50 @@ function found([state]: ShadowMode[]): ShadowMode {
 }
 
 function shadowModeStatement(programId: number) {
-  const open = (isShadow: boolean) =>
-    kysely
-      .selectFrom('commissions as c')
-      .select((eb) => [
-        'c.currency',
-        eb.fn.countAll<number>().as('commissions'),
-        eb.cast<number>(eb.fn.sum(eb('c.amount_cents', '-', eb.ref('c.reversed_cents'))), 'bigint').as('amount_cents'),
-      ])
-      .where('c.program_id', '=', programId)
-      .where('c.is_shadow', '=', sql.lit(isShadow))
-      .where('c.credited_at', 'is', null)
-      .where('c.rejected_at', 'is', null)
-      .where('c.reversal', '<>', 'full')
-      .groupBy('c.currency')
-      .orderBy('c.currency')
-  return kysely
-    .selectFrom('programs as p')
+  // Both lists use it, so Postgres reads the commissions once.
+  const open = kysely
+    .selectFrom('commissions as c')
     .select((eb) => [
-      sql<boolean>`in_shadow_mode(p.id)`.as('in_shadow_mode'),
-      'p.shadow_since',
-      'p.shadow_ended_at',
-      eb
-        .not(
-          eb.exists(
-            eb
-              .selectFrom('payouts as w')
-              .whereRef('w.program_id', '=', 'p.id')
-              .where('w.status', 'not in', ['refused', 'canceled']),
-          ),
-        )
-        .$castTo<boolean>()
-        .as('can_enter'),
-      /** Shadow-mode commissions after reversals. They are never credited. */
-      jsonArrayFrom(open(true)).as('never_credited'),
-      /** Other open commissions, which are credited after shadow mode when their hold ends. */
-      jsonArrayFrom(open(false)).as('to_credit'),
+      'c.is_shadow',
+      'c.currency',
+      eb.fn.countAll<number>().as('commissions'),
+      eb.cast<number>(eb.fn.sum(eb('c.amount_cents', '-', eb.ref('c.reversed_cents'))), 'bigint').as('amount_cents'),
     ])
+    .where('c.program_id', '=', programId)
+    .where('c.credited_at', 'is', null)
+    .where('c.rejected_at', 'is', null)
+    .where('c.reversal', '<>', 'full')
+    .groupBy(['c.is_shadow', 'c.currency'])
+  return kysely
+    .with('open', () => open)
+    .selectFrom('programs as p')
+    .select((eb) => {
+      const sums = (isShadow: boolean) =>
+        eb
+          .selectFrom('open as o')
+          .select(['o.currency', 'o.commissions', 'o.amount_cents'])
+          .where('o.is_shadow', '=', sql.lit(isShadow))
+          .orderBy('o.currency')
+      return [
+        sql<boolean>`in_shadow_mode(p.id)`.as('in_shadow_mode'),
+        'p.shadow_since',
+        'p.shadow_ended_at',
+        eb
+          .not(
+            eb.exists(
+              eb
+                .selectFrom('payouts as w')
+                .whereRef('w.program_id', '=', 'p.id')
+                .where('w.status', 'not in', ['refused', 'canceled']),
+            ),
+          )
+          .$castTo<boolean>()
+          .as('can_enter'),
+        /** Shadow-mode commissions after reversals. They are never credited. */
+        jsonArrayFrom(sums(true)).as('never_credited'),
+        /** Other open commissions, which are credited after shadow mode when their hold ends. */
+        jsonArrayFrom(sums(false)).as('to_credit'),
+      ]
+    })
     .where('p.id', '=', programId)
 }
