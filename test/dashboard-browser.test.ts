@@ -111,8 +111,8 @@ test(
     await page.getByRole('button', { name: 'Show the command with a new key' }).click()
 
     await page.getByRole('heading', { name: 'Set up Engine' }).waitFor()
-    await page.getByRole('button', { name: 'Copy set-up command' }).click()
-    await page.getByRole('button', { name: 'Copy set-up command' }).getByText('Copied').waitFor()
+    await page.getByRole('button', { name: 'Copy set-up command' }).dblclick()
+    await page.getByRole('button', { name: 'Copied' }).waitFor()
     const command = await page.evaluate(() => navigator.clipboard.readText())
     apiKey = / --api-key (svc_live_\w+)$/.exec(command)?.[1] ?? ''
     expect(command).toBe(
@@ -132,17 +132,18 @@ test(
     await call('sale', { transaction_id: 'try', customer_key: 'tester', amount_cents: 1000 }, apiKey)
     await page.getByText('Your server sends its sales.').waitFor()
     expect(await page.evaluate(() => performance.timeOrigin)).toBe(loads)
+    await page.getByRole('button', { name: 'Copy set-up command' }).getByText('Copy', { exact: true }).waitFor()
 
     await goTo(page, 'Settings')
     await page.getByRole('link', { name: 'Tracking', exact: true }).click()
     await page.getByRole('button', { name: 'Copy tracker tag' }).click()
-    await page.getByRole('button', { name: 'Copy tracker tag' }).getByText('Copied').waitFor()
+    await page.getByRole('button', { name: 'Copied' }).waitFor()
     expect(await page.evaluate(() => navigator.clipboard.readText())).toContain(
       `<script async src="${stack.baseUrl}/js/svc-tracker.js" data-svc-program-id="${programId}"></script>`,
     )
 
     await goTo(page, 'Overview')
-    await page.getByRole('link', { name: 'Add a partner and invite them' }).click()
+    await page.getByRole('link', { name: 'Add or invite a partner' }).click()
     await page.getByLabel('Name').fill('Grace')
     await page.getByLabel('E-mail').fill(partnerEmail)
     await page.getByRole('button', { name: 'Add partner' }).click()

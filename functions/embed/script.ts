@@ -75,9 +75,14 @@ addEventListener('click', async ({ target }) => {
   const button = target.closest('button')
   if (button?.dataset.copy) {
     await navigator.clipboard.writeText(button.dataset.copy)
-    const label = button.textContent
-    button.textContent = button.dataset.copied ?? 'Copied'
-    setTimeout(() => { button.textContent = label }, 1500)
+    const copied = button.dataset.copied ?? 'Copied'
+    const { textContent: text, ariaLabel: name } = button
+    // Another click must not take the message for the label.
+    if (text === copied) return
+    button.textContent = copied
+    // Screen readers read the name, not the text.
+    if (name) button.ariaLabel = copied
+    setTimeout(() => { button.textContent = text; button.ariaLabel = name }, 1500)
   }
   if (button?.dataset.load !== undefined) {
     query = button.dataset.load

@@ -120,7 +120,7 @@ export const bulkActions: Record<BulkKind, Kind> = {
     verb: 'Approve',
     done: 'approved',
     whyKept: 'these partners existed before, have been used since then, or have applied again',
-    text: 'Everybody who is waiting becomes a partner and gets an e-mail about their links.',
+    text: "Everybody who is waiting becomes a partner and gets an e-mail about their links. An undo can't take the e-mails back.",
     // The service mails every applicant.
     partSize: 50,
     fields: (c) => <GroupField c={c} name="in_group" label="Group" />,

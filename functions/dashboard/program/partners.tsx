@@ -225,7 +225,7 @@ pages.post('/partners', requireProgram('partner:manage'), form(addForm, partners
     return redirectWith(c, partnersPage(c), `${text} ${await invite(c, { id: added.partnerId, email })}`)
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
-    return redirectWith(c, partnersPage(c), `${text} No invitation was sent: ${error.message}`, 'warn')
+    return redirectWith(c, partnersPage(c), `${text} No invitation was sent. ${error.message}`, 'warn')
   }
 })
 

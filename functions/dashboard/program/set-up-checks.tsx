@@ -273,9 +273,7 @@ function State({ step, isDone, program, integration }: StateProps) {
   return (
     <p class="muted small">
       Each partner gets a link, and sees their earnings once they accept your invitation.{' '}
-      {may(program.roles, 'partner:manage') && (
-        <a href={`/programs/${program.id}/partners`}>Add a partner and invite them</a>
-      )}
+      {may(program.roles, 'partner:manage') && <a href={`/programs/${program.id}/partners`}>Add or invite a partner</a>}
     </p>
   )
 }

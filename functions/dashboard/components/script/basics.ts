@@ -4,9 +4,14 @@ document.addEventListener('click', async (event) => {
   const button = event.target.closest('[data-copy]')
   if (!button) return
   await navigator.clipboard.writeText(button.dataset.copy)
-  const label = button.textContent
-  button.textContent = button.dataset.copied ?? 'Copied'
-  setTimeout(() => { button.textContent = label }, 1500)
+  const copied = button.dataset.copied ?? 'Copied'
+  const { textContent: text, ariaLabel: name } = button
+  // Another click must not take the message for the label.
+  if (text === copied) return
+  button.textContent = copied
+  // Screen readers read the name, not the text.
+  if (name) button.ariaLabel = copied
+  setTimeout(() => { button.textContent = text; button.ariaLabel = name }, 1500)
 })
 
 document.addEventListener('click', (event) => {
