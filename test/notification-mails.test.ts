@@ -308,6 +308,8 @@ test('a mail shows losses as negative amounts, dates in words, and the lines of 
   await report('program_message', 'partner', program, { text: 'First line\nSecond line' })
   await send()
   const pages = mailApi.mails.map(({ html }) => html).join()
+  // A deduction is not about a sale, so its mail doesn't mention a reversal.
+  expect(mailApi.mails.map(({ subject }) => subject)).toContain('Your earnings were corrected: Ledger')
   for (const shown of ['<h1>-$12.34</h1>', 'statement of October 2026 is ready', 'First line<br />Second line'])
     expect(pages).toContain(shown)
 })

@@ -41,9 +41,9 @@ export const topicWords: Record<MailTopic, TopicWords> = {
     reader: 'partner',
   },
   reversed: {
-    name: 'Commissions reversed',
-    hint: 'A sale was refunded, charged back or corrected.',
-    subject: 'A commission was reversed',
+    name: 'Reversals and deductions',
+    hint: 'A sale was refunded, charged back or corrected, or a program deducted an amount.',
+    subject: 'Your earnings were corrected',
     reader: 'partner',
   },
   paid: { name: 'Payouts', hint: 'You were paid, or a payout was refused.', subject: 'Your payout', reader: 'partner' },

@@ -200,11 +200,11 @@ export const account = {
     es: 'Una vez al día: las comisiones del día anterior.',
     pt: 'Uma vez por dia: as comissões do dia anterior.',
   },
-  'A sale was refunded, charged back or corrected.': {
-    de: 'Ein Verkauf wurde erstattet, zurückgebucht oder korrigiert.',
-    fr: 'Une vente a été remboursée, contestée ou corrigée.',
-    es: 'Una venta se ha reembolsado, devuelto por el banco o corregido.',
-    pt: 'Uma venda foi reembolsada, contestada ou corrigida.',
+  'A sale was refunded, charged back or corrected, or a program deducted an amount.': {
+    de: 'Ein Verkauf wurde erstattet, zurückgebucht oder korrigiert, oder ein Programm hat einen Betrag abgezogen.',
+    fr: 'Une vente a été remboursée, contestée ou corrigée, ou un programme a déduit un montant.',
+    es: 'Una venta se ha reembolsado, devuelto por el banco o corregido, o un programa ha deducido un importe.',
+    pt: 'Uma venda foi reembolsada, contestada ou corrigida, ou um programa deduziu um valor.',
   },
   'You were paid, or a payout was refused.': {
     de: 'Sie wurden bezahlt, oder eine Auszahlung wurde abgelehnt.',

@@ -182,17 +182,17 @@ export const notifications = {
     es: 'Has ganado una comisión',
     pt: 'Você ganhou uma comissão',
   },
-  'Commissions reversed': {
-    de: 'Stornierte Provisionen',
-    fr: 'Commissions annulées',
-    es: 'Comisiones anuladas',
-    pt: 'Comissões estornadas',
+  'Reversals and deductions': {
+    de: 'Stornierungen und Abzüge',
+    fr: 'Annulations et déductions',
+    es: 'Anulaciones y deducciones',
+    pt: 'Estornos e deduções',
   },
-  'A commission was reversed': {
-    de: 'Eine Provision wurde storniert',
-    fr: 'Une commission a été annulée',
-    es: 'Se ha anulado una comisión',
-    pt: 'Uma comissão foi estornada',
+  'Your earnings were corrected': {
+    de: 'Ihre Einnahmen wurden korrigiert',
+    fr: 'Vos gains ont été corrigés',
+    es: 'Tus ganancias se han corregido',
+    pt: 'Seus ganhos foram corrigidos',
   },
   'Your payout': { de: 'Ihre Auszahlung', fr: 'Votre versement', es: 'Tu pago', pt: 'Seu pagamento' },
   Payouts: { de: 'Auszahlungen', fr: 'Versements', es: 'Pagos', pt: 'Pagamentos' },
