@@ -147,7 +147,7 @@ const titleOf = ({ kind, row_count: count }: Pick<BulkJob, 'kind' | 'row_count'>
 
 /** Says how many rows are done: `1 of 55 partners is`. */
 function partOf(part: number, all: number, list: { rows: string }): string {
-  return `${formatNumber(part)} of ${counted(all, rowOf(list), list.rows)} ${part === 1 ? 'is' : 'are'}`
+  return `${formatNumber(part)} of ${counted(all, rowOf(list), list.rows)} ${part === 1 || all === 1 ? 'is' : 'are'}`
 }
 
 function progressOf({ kind, rows, row_count: count, undone_at: undoneAt }: BulkJob): string {
@@ -158,14 +158,15 @@ function progressOf({ kind, rows, row_count: count, undone_at: undoneAt }: BulkJ
 
 function stateOf(job: BulkJob): string {
   const { kind, rows, finished_at: finishedAt, undone_at: undoneAt } = job
-  const { whyKept } = bulkActions[kind]
+  const { whyKept, whySkipped } = bulkActions[kind]
+  const skipped = job.row_count - rows.changed
   const left = rows.changed - rows.undone - rows.kept
   const notes = undoneAt
     ? [
         rows.kept > 0 && whyKept && `Not undone, because ${whyKept}: ${formatNumber(rows.kept)}.`,
         left > 0 && `The undo stopped early, with ${formatNumber(left)} left.`,
       ]
-    : [!finishedAt && 'Not finished.']
+    : [finishedAt ? skipped > 0 && `Skipped, because ${whySkipped}: ${formatNumber(skipped)}.` : 'Not finished.']
   return [progressOf(job), ...notes].filter(Boolean).join(' ')
 }
 
@@ -174,13 +175,14 @@ const mayUndo = ({ kind, rows, is_recent: isRecent }: BulkJob) =>
 
 function Undo({ c, job }: { c: ProgramContext; job: BulkJob }) {
   if (!mayUndo(job)) return null
+  const text = job.undone_at ? 'Finish undo' : 'Undo'
   return (
     <PostButton
       action={`${jobPage(c, job)}/undo`}
       class="compact"
-      label={`Undo: ${titleOf(job)}`}
+      label={`${text}: ${titleOf(job)}`}
       confirm={`Undo this for ${counted(job.rows.changed, rowOf(bulkActions[job.kind].list), bulkActions[job.kind].list.rows)}?`}
-      text={job.undone_at ? 'Finish undo' : 'Undo'}
+      text={text}
     />
   )
 }

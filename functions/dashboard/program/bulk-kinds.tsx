@@ -44,6 +44,8 @@ interface Kind {
   verb: string
   /** The state of the rows after the action, such as `approved`. */
   done: string
+  /** The reason why the action leaves some rows as they are. */
+  whySkipped: string
   /** The reason why an undo leaves some rows as they are. A final action has none. */
   whyKept?: string
   /** Describes the effect. */
@@ -119,6 +121,7 @@ export const bulkActions: Record<BulkKind, Kind> = {
     list: applications,
     verb: 'Approve',
     done: 'approved',
+    whySkipped: "they couldn't be approved, or somebody has decided on them since then",
     whyKept: 'these partners existed before, have been used since then, or have applied again',
     text: "Everybody who is waiting becomes a partner and gets an e-mail about their links. An undo can't take the e-mails back.",
     // The service mails every applicant.
@@ -131,6 +134,7 @@ export const bulkActions: Record<BulkKind, Kind> = {
     list: applications,
     verb: 'Reject',
     done: 'rejected',
+    whySkipped: 'somebody has decided on them since then',
     whyKept: 'somebody has decided on them since then, or the person has applied again',
     text: "This rejects everybody who is waiting. They don't get an e-mail, and can apply again after 30 days.",
     partSize: 500,
@@ -142,6 +146,7 @@ export const bulkActions: Record<BulkKind, Kind> = {
     list: partners,
     verb: 'Deactivate',
     done: 'deactivated',
+    whySkipped: 'they were no longer active',
     whyKept: 'these partners were activated again or have left',
     text: 'From then on, clicks on their links are refused. They keep their earnings, and you can activate them again.',
     partSize: 500,
@@ -152,6 +157,7 @@ export const bulkActions: Record<BulkKind, Kind> = {
     list: partners,
     verb: 'Move',
     done: 'moved',
+    whySkipped: 'they were there already',
     whyKept: 'these partners were moved again, or their group was removed',
     text: 'From now on, they earn under the rules of the group.',
     partSize: 500,
@@ -163,6 +169,7 @@ export const bulkActions: Record<BulkKind, Kind> = {
     list: partners,
     verb: 'Change the rate of',
     done: 'changed',
+    whySkipped: 'they had this rate already',
     whyKept: 'the rate of these partners was changed again',
     text: 'Their future sales earn this rate, through a custom rule for each partner. Their fixed amounts, caps and months stay the same.',
     partSize: 100,
@@ -178,6 +185,7 @@ export const bulkActions: Record<BulkKind, Kind> = {
     list: partners,
     verb: 'Invite',
     done: 'invited or waiting for their invitation',
+    whySkipped: 'they have an account or an invitation by now',
     whyKept: 'these invitations were already sent',
     text: "Everybody without an account gets an e-mail to see their links and earnings. Partners who have an open invitation don't get another one.",
     partSize: 500,
@@ -199,6 +207,7 @@ export const bulkActions: Record<BulkKind, Kind> = {
     list: partners,
     verb: 'Send a message to',
     done: 'notified',
+    whySkipped: 'they are no longer active',
     text: "Everybody with an account reads it under Notifications and gets it by e-mail, unless they disabled that. You can't take it back.",
     partSize: 500,
     isFinal: true,

@@ -45,9 +45,9 @@ declare
     order by r.id for no key update
   );
 begin
-  perform note_job_row(of_program_id, id, jsonb_build_object('link_ids', array(
-    select l.id from referral_links l where l.program_id = of_program_id and l.partner_id = id and l.is_active
-  ))) from unnest(active_ids) id;
+  perform note_job_row(of_program_id, active.id, jsonb_build_object('link_ids', array(
+    select l.id from referral_links l where l.program_id = of_program_id and l.partner_id = active.id and l.is_active
+  ))) from unnest(active_ids) active(id);
   update partners r set is_active = false where r.program_id = of_program_id and r.id = any (active_ids);
   update referral_links l set is_active = false where l.program_id = of_program_id and l.partner_id = any (active_ids);
   return cardinality(active_ids);
