@@ -172,7 +172,7 @@ pages.get('/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
           <p class="muted">
             You can undo this for 24 hours, until the next run. The payments return to the balances as entries.
           </p>
-          <PostButton action={`${address}/reopen`} label="Reopen this run" text="Reopen run" />
+          <PostButton action={`${address}/reopen`} confirm={`Reopen payout run ${run.id}?`} text="Reopen run" />
         </Card>
       )}
       <Card title="Totals">
@@ -380,7 +380,7 @@ pages.post('/payout-runs/:runId/confirm', requireProgram('payout:pay'), form(pay
 pages.post('/payout-runs/:runId/pay', requireProgram('payout:pay'), form(payForm, runPage), async (c) => {
   const { amount_cents: amountCents, ...transfer } = c.req.valid('form')
   const { reference, outbox } = await payPayoutRun(c.get('db'), c.get('program').id, runIn(c), transfer, amountCents)
-  await sendSoon(c.env, outbox)
+  c.executionCtx.waitUntil(sendSoon(c.env, outbox))
   if (reference !== transfer.reference) return redirectWith(c, runPage(c), paidBefore(reference), 'bad')
   return redirectWith(c, runPage(c), 'The run was paid. Its partners are notified.')
 })

@@ -212,7 +212,7 @@ const makeForm = z.object({ request_id: z.uuid(stale) })
 pages.post('/payout-runs', requireProgram('payout:pay'), form(makeForm), async (c) => {
   const outbox: RelayMessage[] = []
   const runId = await createPayoutRun(c.get('db'), c.get('program').id, c.req.valid('form').request_id, outbox)
-  await sendSoon(c.env, outbox)
+  c.executionCtx.waitUntil(sendSoon(c.env, outbox))
   return runId === null
     ? redirectWith(c, runsPage(c), 'No payouts are due now, so no run was created.', 'warn')
     : redirectWith(c, `${runsPage(c)}/${runId}`, `Payout run ${runId} was created.`)

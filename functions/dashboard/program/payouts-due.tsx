@@ -189,7 +189,7 @@ const duePage = (c: ProgramContext) => dueAddress(c.get('program').id)
 
 pages.post('/payouts/ask', requireProgram('payout:pay'), async (c) => {
   const { count, outbox } = await askForPayoutAddress(c.get('db'), c.get('program').id)
-  await sendSoon(c.env, outbox)
+  c.executionCtx.waitUntil(sendSoon(c.env, outbox))
   return redirectWith(
     c,
     backTo(c, duePage(c)),
