@@ -59,12 +59,14 @@ interface CampaignTablesProps {
   /** The breakdowns that the page shows if they have values. */
   names: readonly PartnerBreakdown[]
   currency: string
+  /** Whether the reader can choose a shorter period. */
+  hasFewerDays: boolean
   /** The address of the value's figures. An empty value selects clicks without a value. */
   addressWith: (name: PartnerBreakdown, value: string) => string
 }
 
 /** One table for each breakdown, with the figures of each value. */
-export function CampaignTables({ campaigns, names, currency, addressWith }: CampaignTablesProps) {
+export function CampaignTables({ campaigns, names, currency, hasFewerDays, addressWith }: CampaignTablesProps) {
   const texts = useTexts()
   const { t, fixed, number, money, time, language } = texts
   const shown = campaigns.breakdowns.filter(({ name }) => names.includes(name))
@@ -75,10 +77,8 @@ export function CampaignTables({ campaigns, names, currency, addressWith }: Camp
           <h3>{fixed(breakdownTexts[name].title)}</h3>
           {from && (
             <p class="muted small">
-              {t(
-                'Since {time} UTC only, because the period has too many clicks. Choose fewer days to see all of them.',
-                { time: time(from) },
-              )}
+              {t('Since {time} UTC only, because the period has too many clicks.', { time: time(from) })}
+              {hasFewerDays && ` ${t('Choose fewer days to see all of them.')}`}
             </p>
           )}
           <Table

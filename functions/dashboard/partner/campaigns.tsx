@@ -62,7 +62,13 @@ pages.get(address, requirePartner, async (c) => {
         />
       )}
       {program && campaigns && (
-        <Figures campaigns={campaigns} filters={filters} kept={kept} currency={program.currency} />
+        <Figures
+          campaigns={campaigns}
+          filters={filters}
+          kept={kept}
+          currency={program.currency}
+          hasFewerDays={days > Math.min(...campaignDays)}
+        />
       )}
     </PartnerPage>,
   )
@@ -83,9 +89,10 @@ interface FiguresProps {
   filters: PartnerFilters
   kept: Kept
   currency: string
+  hasFewerDays: boolean
 }
 
-function Figures({ campaigns, filters, kept, currency }: FiguresProps) {
+function Figures({ campaigns, filters, kept, currency, hasFewerDays }: FiguresProps) {
   const { total, totalFrom, breakdowns } = campaigns
   const { t, number, money, time } = useTexts()
   const names = partnerBreakdowns.filter((name) => filters[name] === undefined)
@@ -95,10 +102,10 @@ function Figures({ campaigns, filters, kept, currency }: FiguresProps) {
       <Filters campaigns={campaigns} filters={filters} kept={kept} />
       {totalFrom && (
         <p class="message warn">
-          {t(
-            'These figures begin at {time} UTC, because the period has too many clicks to filter. Choose fewer days to see all of them.',
-            { time: time(totalFrom) },
-          )}
+          {t('These figures begin at {time} UTC, because the period has too many clicks to filter.', {
+            time: time(totalFrom),
+          })}
+          {hasFewerDays && ` ${t('Choose fewer days to see all of them.')}`}
         </p>
       )}
       <dl class="cards">
@@ -122,6 +129,7 @@ function Figures({ campaigns, filters, kept, currency }: FiguresProps) {
             campaigns={campaigns}
             names={names}
             currency={currency}
+            hasFewerDays={hasFewerDays}
             addressWith={(name, value) => addressWith(kept, { [name]: value })}
           />
         )}
@@ -149,7 +157,7 @@ function Figures({ campaigns, filters, kept, currency }: FiguresProps) {
 }
 
 /** The active filters, each with a link that removes it. */
-function Filters({ campaigns, filters, kept }: Omit<FiguresProps, 'currency'>) {
+function Filters({ campaigns, filters, kept }: Omit<FiguresProps, 'currency' | 'hasFewerDays'>) {
   const names = partnerBreakdowns.filter((name) => filters[name] !== undefined)
   if (names.length === 0) return null
   const labelOf = (name: PartnerBreakdown) => (name === 'link' ? campaigns.linkLabel : undefined)

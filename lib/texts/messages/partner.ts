@@ -379,18 +379,23 @@ export const partner = {
   },
   Period: { de: 'Zeitraum', fr: 'Période', es: 'Periodo', pt: 'Período' },
   '{days} days': { de: '{days} Tage', fr: '{days} jours', es: '{days} días', pt: '{days} dias' },
-  'These figures begin at {time} UTC, because the period has too many clicks to filter. Choose fewer days to see all of them.':
-    {
-      de: 'Diese Zahlen beginnen am {time} UTC, weil der Zeitraum zu viele Klicks zum Filtern hat. Wählen Sie weniger Tage, um alle zu sehen.',
-      fr: 'Ces chiffres commencent le {time} UTC, car la période contient trop de clics à filtrer. Choisissez moins de jours pour tous les voir.',
-      es: 'Estas cifras empiezan el {time} UTC, porque el periodo tiene demasiados clics para filtrar. Elige menos días para verlos todos.',
-      pt: 'Estes números começam em {time} UTC, porque o período tem cliques demais para filtrar. Escolha menos dias para ver todos.',
-    },
-  'Since {time} UTC only, because the period has too many clicks. Choose fewer days to see all of them.': {
-    de: 'Nur seit {time} UTC, weil der Zeitraum zu viele Klicks hat. Wählen Sie weniger Tage, um alle zu sehen.',
-    fr: 'Seulement depuis le {time} UTC, car la période contient trop de clics. Choisissez moins de jours pour tous les voir.',
-    es: 'Solo desde el {time} UTC, porque el periodo tiene demasiados clics. Elige menos días para verlos todos.',
-    pt: 'Só desde {time} UTC, porque o período tem cliques demais. Escolha menos dias para ver todos.',
+  'These figures begin at {time} UTC, because the period has too many clicks to filter.': {
+    de: 'Diese Zahlen beginnen am {time} UTC, weil der Zeitraum zu viele Klicks zum Filtern hat.',
+    fr: 'Ces chiffres commencent le {time} UTC, car la période contient trop de clics à filtrer.',
+    es: 'Estas cifras empiezan el {time} UTC, porque el periodo tiene demasiados clics para filtrar.',
+    pt: 'Estes números começam em {time} UTC, porque o período tem cliques demais para filtrar.',
+  },
+  'Since {time} UTC only, because the period has too many clicks.': {
+    de: 'Nur seit {time} UTC, weil der Zeitraum zu viele Klicks hat.',
+    fr: 'Seulement depuis le {time} UTC, car la période contient trop de clics.',
+    es: 'Solo desde el {time} UTC, porque el periodo tiene demasiados clics.',
+    pt: 'Só desde {time} UTC, porque o período tem cliques demais.',
+  },
+  'Choose fewer days to see all of them.': {
+    de: 'Wählen Sie weniger Tage, um alle zu sehen.',
+    fr: 'Choisissez moins de jours pour tous les voir.',
+    es: 'Elige menos días para verlos todos.',
+    pt: 'Escolha menos dias para ver todos.',
   },
   'and {count} more': {
     de: 'und {count} weitere',
