@@ -16,6 +16,9 @@ export type Excluded = 'below_minimum' | 'no_payout_address' | 'payout_address_c
 export type PayoutDue = InferResult<ReturnType<typeof dueStatement>>[number]
 export type PayoutRun = InferResult<ReturnType<typeof runsStatement>>[number]
 
+/** The time for all payments of a run in one statement. A payment takes up to 5 ms on a busy machine, so thousands exceed the usual time. */
+const wholeRunMilliseconds = 60_000
+
 /**
  * Creates a payout run and returns its id: one payout for each partner and currency whose payable amount (balance minus open payouts)
  * reaches the program's minimum. Returns null and stores nothing if no payout is due. `requestId` (uuid) identifies the request. Repeating
@@ -39,7 +42,9 @@ export async function openPayoutRun(
 ): Promise<Created<PayoutRun> | null> {
   const make = call('create_payout_run', { of_program_id: programId, request: requestId })
   const read = storeCreated(runsStatement(programId).where('r.request_id', '=', requestId))
-  const [, [run], [written]] = await retryOnce(() => db.batch([make, read, writtenMessages()])).catch(refuse)
+  const [, [run], [written]] = await retryOnce(() =>
+    db.waiting(wholeRunMilliseconds).batch([make, read, writtenMessages()]),
+  ).catch(refuse)
   outbox.push(...messagesAbout({ program_id: programId, ...written }))
   return run?.created ?? null
 }
@@ -69,7 +74,7 @@ export async function payPayoutRun(
     .where('program_id', '=', programId)
     .where('id', '=', runId)
   const [[row], [run], [written]] = await retryOnce(() =>
-    db.batch([statement, readReference, writtenMessages()]),
+    db.waiting(wholeRunMilliseconds).batch([statement, readReference, writtenMessages()]),
   ).catch(refuse)
   if (!row?.run_id || !run) throw noRun()
   if (!row.was_paid && transferredCents !== null && row.open_cents !== transferredCents) {
@@ -87,7 +92,7 @@ export async function payPayoutRun(
  */
 export async function reopenPayoutRun(db: Database, programId: number, runId: number): Promise<void> {
   const [row] = await retryOnce(() =>
-    db.query(call('reopen_payout_run', { of_program_id: programId, of_run_id: runId })),
+    db.waiting(wholeRunMilliseconds).query(call('reopen_payout_run', { of_program_id: programId, of_run_id: runId })),
   )
   if (!row?.run_id) throw noRun()
   if (!row.is_open) {
