@@ -373,14 +373,16 @@ test('the campaigns page shows exact totals for any number of clicks, and the da
   const all = await page('')
   expect([tileIn(all, 'Clicks'), rowOf(all, busy.partnerCode)[0]]).toEqual(['30,000', '30,000'])
   expect(all).not.toContain('These figures begin at')
-  expect(all).toMatch(/<h3>Sub-id 1<\/h3><p class="muted small">Since .+? UTC only/)
-  expect(all).not.toMatch(/<h3>Links<\/h3><p/)
+  // The headings of each page have no gap between their levels.
+  expect(all).toMatch(/<h2>Sub-id 1<\/h2><p class="muted small">Since .+? UTC only/)
+  expect(all).not.toMatch(/<h2>Links<\/h2><p/)
   expect(await page('&sub1=mail')).toMatch(/These figures begin at .+? UTC[^<]+ Choose fewer days/)
   // These pages have no shorter period to choose.
   const week = await get('/partner/campaigns?days=7', { dashboardToken: busy.partnerToken })
   const partner = await get(`/programs/${busy.programId}/partners/${busy.partnerId}`, busy)
   for (const shortest of [week, partner])
-    expect(shortest).toMatch(/<h3>Sub-id 1<\/h3><p class="muted small">Since .+? UTC only[^<]+too many clicks\.<\/p>/)
+    expect(shortest).toMatch(/>Sub-id 1<\/h[23]><p class="muted small">Since .+? UTC only[^<]+too many clicks\.<\/p>/)
+  expect(partner).toContain('<h3>Sub-id 1</h3>')
 })
 
 const money = (cents = 0) => formatMoney(cents, 'usd')

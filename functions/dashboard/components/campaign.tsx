@@ -59,6 +59,8 @@ interface CampaignTablesProps {
   /** The breakdowns that the page shows if they have values. */
   names: readonly PartnerBreakdown[]
   currency: string
+  /** The level below the heading above the tables. */
+  heading: 'h2' | 'h3'
   /** Whether the reader can choose a shorter period. */
   hasFewerDays: boolean
   /** The address of the value's figures. An empty value selects clicks without a value. */
@@ -66,7 +68,14 @@ interface CampaignTablesProps {
 }
 
 /** One table for each breakdown, with the figures of each value. */
-export function CampaignTables({ campaigns, names, currency, hasFewerDays, addressWith }: CampaignTablesProps) {
+export function CampaignTables({
+  campaigns,
+  names,
+  currency,
+  heading: Heading,
+  hasFewerDays,
+  addressWith,
+}: CampaignTablesProps) {
   const texts = useTexts()
   const { t, fixed, number, money, time, language } = texts
   const shown = campaigns.breakdowns.filter(({ name }) => names.includes(name))
@@ -74,7 +83,7 @@ export function CampaignTables({ campaigns, names, currency, hasFewerDays, addre
     <>
       {shown.map(({ name, from, rows, count }) => (
         <section class="stack tight">
-          <h3>{fixed(breakdownTexts[name].title)}</h3>
+          <Heading>{fixed(breakdownTexts[name].title)}</Heading>
           {from && (
             <p class="muted small">
               {t('Since {time} UTC only, because the period has too many clicks.', { time: time(from) })}

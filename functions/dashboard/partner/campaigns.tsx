@@ -129,6 +129,7 @@ function Figures({ campaigns, filters, kept, currency, hasFewerDays }: FiguresPr
             campaigns={campaigns}
             names={names}
             currency={currency}
+            heading="h2"
             hasFewerDays={hasFewerDays}
             addressWith={(name, value) => addressWith(kept, { [name]: value })}
           />

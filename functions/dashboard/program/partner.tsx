@@ -325,6 +325,7 @@ function Campaigns({ program, partner: { id, campaigns } }: PartnerProps) {
         campaigns={campaigns}
         names={campaignNames}
         currency={program.currency}
+        heading="h3"
         hasFewerDays={false}
         addressWith={(name, value) => overviewAddress(program.id, query, { [name]: value })}
       />
