@@ -128,3 +128,5 @@ create table customer_origins (
   primary key (program_id, customer_id),
   foreign key (program_id, customer_id) references customers (program_id, id) on delete cascade
 );
+-- Lets the planner estimate how many leads and sales have a country, so that it reads a list of them by time.
+create statistics customer_origins_country on (origin->>'country') from customer_origins;

@@ -580,6 +580,7 @@ create table customer_origins (
   constraint customer_origins_pkey PRIMARY KEY (program_id, customer_id),
   constraint customer_origins_program_id_customer_id_fkey FOREIGN KEY (program_id, customer_id) REFERENCES customers(program_id, id) ON DELETE CASCADE
 );
+CREATE STATISTICS public.customer_origins_country ON (origin ->> 'country'::text) FROM customer_origins;
 
 create table customers (
   program_id bigint not null,
@@ -9982,7 +9983,7 @@ CREATE OR REPLACE FUNCTION public.max_rows_read(filters jsonb)
  RETURNS bigint
  LANGUAGE sql
  IMMUTABLE
-RETURN (20000 / (SELECT LEAST(count(*), (2)::bigint) AS "least" FROM jsonb_object_keys(max_rows_read.filters) jsonb_object_keys(jsonb_object_keys)))
+RETURN (15000 / (SELECT LEAST(count(*), (2)::bigint) AS "least" FROM jsonb_object_keys(max_rows_read.filters) jsonb_object_keys(jsonb_object_keys)))
 ;
 
 CREATE OR REPLACE FUNCTION public.max_values_of_day()

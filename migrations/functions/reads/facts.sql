@@ -1,10 +1,10 @@
 -- Reads individual clicks, leads, sales and commissions that match filters. Totals have one grouping at a time, so filtered breakdowns and
 -- figures with two filters read up to `max_rows_read` rows, newest first.
 
--- The maximum number of clicks to read. Leads, first purchases, sales and commissions may be twice as many. A click takes 2 µs and each of
--- the others 4 µs. With two filters, the chart reads them again.
+-- The maximum number of clicks to read. Leads, first purchases, sales and commissions may be twice as many. A click takes 2 to 4 µs and each
+-- of the others twice that. With two filters, the chart reads them again.
 create or replace function max_rows_read(filters jsonb) returns bigint language sql immutable
-return 20000 / (select least(count(*), 2) from jsonb_object_keys(filters));
+return 15000 / (select least(count(*), 2) from jsonb_object_keys(filters));
 
 -- The first day whose clicks are read. The days after it have at most twice the limit. The share of a day that is read follows
 -- from the filter value with clicks in the fewest quarters of an hour.
