@@ -159,7 +159,7 @@ const insertOutbox = `insert into outbox (program_id, kind, audience, partner_id
   select program_id, 'commission_reversed', 'partner', id, 'planted', '{}', now() - interval '1 hour'
   from partners where program_id = $1 limit 1`
 const holdUntil = `update commissions set hold_until = now() - interval '3 hours'
-  where program_id = $1 and id = (select max(id) from commissions where program_id = $1 and reversal = 'none' and credited_at is null)`
+  where program_id = $1 and id = (select max(id) from commissions where program_id = $1 and reversal <> 'full' and credited_at is null)`
 const overdue = `with old as (update programs set created_at = now() - interval '300 days')
   update customers_expired set up_to = up_to - interval '9 days'`
 /** Another process is the leader but runs nothing, because it is alive and stuck. */
