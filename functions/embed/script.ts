@@ -1,8 +1,10 @@
+import { copying } from '../dashboard/components/script/copying.ts'
+
 /**
  * The script inside the frame. It asks the page around it for a token, loads the portal with it, and reports its height. The page must
  * have one of the program's origins, which are listed in `data-origins`. The browser enforces the same list (`frame-ancestors`).
  */
-export const script = String.raw`
+export const script = String.raw`${copying}
 const { origins, program } = document.body.dataset
 const main = document.querySelector('main')
 let page // the origin of the page around the frame
@@ -71,19 +73,9 @@ async function load() {
   main.replaceChildren(...new DOMParser().parseFromString(text, 'text/html').body.childNodes)
 }
 
-addEventListener('click', async ({ target }) => {
+addEventListener('click', ({ target }) => {
   const button = target.closest('button')
-  if (button?.dataset.copy) {
-    await navigator.clipboard.writeText(button.dataset.copy)
-    const copied = button.dataset.copied ?? 'Copied'
-    const { textContent: text, ariaLabel: name } = button
-    // Another click must not take the message for the label.
-    if (text === copied) return
-    button.textContent = copied
-    // Screen readers read the name, not the text.
-    if (name) button.ariaLabel = copied
-    setTimeout(() => { button.textContent = text; button.ariaLabel = name }, 1500)
-  }
+  if (button?.dataset.copy) copyText(button)
   if (button?.dataset.load !== undefined) {
     query = button.dataset.load
     load()

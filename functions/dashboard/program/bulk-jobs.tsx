@@ -94,7 +94,7 @@ pages.post('/bulk/:kind', requireProgram('partner:manage'), form(startForm, prev
   const [newest] = rows
   if (!newest) return redirectWith(c, list, `No ${action.list.rows} match anymore.`, 'bad')
   if (confirmed !== seen) {
-    const changed = `The list has changed, and now has ${counted(count, rowOf(action.list), action.list.rows)}. Check it again.`
+    const changed = `The list has changed, and now has ${countedRows(count, action.list)}. Check it again.`
     return redirectWith(c, previewPage(c), changed, 'bad')
   }
   const id = await startBulkJob(c.get('db'), c.get('program').id, { kind, settings, rows: count, newestId: newest.id })
@@ -137,17 +137,17 @@ programList(pages, '/jobs', 'partner:manage', (c) => ({
     }),
 }))
 
-/** Returns the singular of a list's rows. */
-const rowOf = ({ rows }: { rows: string }) => rows.slice(0, -1)
+/** Counts the rows of a list: `1 partner`, `55 partners`. */
+const countedRows = (count: number, { rows }: { rows: string }) => counted(count, rows.slice(0, -1), rows)
 
 const titleOf = ({ kind, row_count: count }: Pick<BulkJob, 'kind' | 'row_count'>) => {
   const { verb, list } = bulkActions[kind]
-  return `${verb} ${counted(count, rowOf(list), list.rows)}`
+  return `${verb} ${countedRows(count, list)}`
 }
 
 /** Says how many rows are done: `1 of 55 partners is`. */
 function partOf(part: number, all: number, list: { rows: string }): string {
-  return `${formatNumber(part)} of ${counted(all, rowOf(list), list.rows)} ${part === 1 || all === 1 ? 'is' : 'are'}`
+  return `${formatNumber(part)} of ${countedRows(all, list)} ${part === 1 || all === 1 ? 'is' : 'are'}`
 }
 
 function progressOf({ kind, rows, row_count: count, undone_at: undoneAt }: BulkJob): string {
@@ -181,7 +181,7 @@ function Undo({ c, job }: { c: ProgramContext; job: BulkJob }) {
       action={`${jobPage(c, job)}/undo`}
       class="compact"
       label={`${text}: ${titleOf(job)}`}
-      confirm={`Undo this for ${counted(job.rows.changed, rowOf(bulkActions[job.kind].list), bulkActions[job.kind].list.rows)}?`}
+      confirm={`Undo this for ${countedRows(job.rows.changed, bulkActions[job.kind].list)}?`}
       text={text}
     />
   )

@@ -112,8 +112,8 @@ begin
 end $$;
 
 -- Compares the commissions of a period, pair by pair: by the id of the payment, or else by the customer, else by the partner and the amount.
--- Each commission has at most one counterpart. `at` is the time of the sale in the program, if the program has the sale. They don't differ
--- if both sides pay the same to the same partner.
+-- Each commission has at most one counterpart. `at` is the time of the sale in the program, if the program has the sale. `differs` is
+-- false if both sides pay the same to the same partner.
 create or replace function compare_commissions(of_program_id bigint, from_time timestamptz, until timestamptz)
 returns setof compared_commission language sql stable as $$
   with former as materialized (

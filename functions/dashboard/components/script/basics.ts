@@ -1,17 +1,10 @@
+import { copying } from './copying.ts'
+
 /** Copies and shares text, shows local times, asks for confirmation, sends each form once, closes menus, and lets keys press buttons. */
-export const basics = String.raw`
-document.addEventListener('click', async (event) => {
+export const basics = String.raw`${copying}
+document.addEventListener('click', (event) => {
   const button = event.target.closest('[data-copy]')
-  if (!button) return
-  await navigator.clipboard.writeText(button.dataset.copy)
-  const copied = button.dataset.copied ?? 'Copied'
-  const { textContent: text, ariaLabel: name } = button
-  // Another click must not take the message for the label.
-  if (text === copied) return
-  button.textContent = copied
-  // Screen readers read the name, not the text.
-  if (name) button.ariaLabel = copied
-  setTimeout(() => { button.textContent = text; button.ariaLabel = name }, 1500)
+  if (button) copyText(button)
 })
 
 document.addEventListener('click', (event) => {
